@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+#
+# The functions that make the library's components, its tests, benchmarks and examples.
+
+# Gives `target` the warnings that code of ours is held to.
+function(reprise_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  if(REPRISE_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()
+
+# Makes `link` a symbolic link to the folder or file `to`.
+function(_reprise_link to link)
+  cmake_path(GET link PARENT_PATH parent)
+  file(MAKE_DIRECTORY "${parent}")
+  file(CREATE_LINK "${to}" "${link}" SYMBOLIC)
+endfunction()
+
+# reprise_component(NAME rng
+#   SOURCES rng_state.cpp
+#   PUBLIC_HEADERS rng_state.h
+#   INSTALLED_INTERNAL_HEADERS internal/cell.h   # those that templates in public headers need
+#   LINKS LibTorch::cpu                          # what the component's headers need
+#   PRIVATE_LINKS absl::flat_hash_map)           # what its sources need
+#
+# Adds the library reprise_<name>, alias reprise::<name>. Its headers stand below an include root of
+# its own, which only the targets that link the component get: an include against the direction of
+# the layers does not compile.
+function(reprise_component)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME"
+    "SOURCES;PUBLIC_HEADERS;INSTALLED_INTERNAL_HEADERS;LINKS;PRIVATE_LINKS")
+  set(target reprise_${ARG_NAME})
+  set(include_root "${PROJECT_BINARY_DIR}/include/${ARG_NAME}")
+  _reprise_link("${CMAKE_CURRENT_SOURCE_DIR}" "${include_root}/reprise/${ARG_NAME}")
+
+  add_library(${target} ${ARG_SOURCES} ${ARG_PUBLIC_HEADERS} ${ARG_INSTALLED_INTERNAL_HEADERS})
+  add_library(reprise::${ARG_NAME} ALIAS ${target})
+  reprise_warnings(${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${include_root}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${ARG_NAME}
+    LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    INSTALL_RPATH "$ORIGIN"
+    REPRISE_PUBLIC_HEADERS "${ARG_PUBLIC_HEADERS}")
+  set_property(GLOBAL APPEND PROPERTY REPRISE_COMPONENTS ${ARG_NAME})
+
+  if(REPRISE_INSTALL)
+    install(TARGETS ${target} EXPORT repriseTargets)
+    set(destination "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${ARG_NAME}")
+    install(FILES ${ARG_PUBLIC_HEADERS} DESTINATION "${destination}")
+    install(FILES ${ARG_INSTALLED_INTERNAL_HEADERS} DESTINATION "${destination}/internal")
+  endif()
+endfunction()
+
+# reprise_umbrella(HEADER reprise.h LINKS reprise::engine)
+#
+# Adds reprise::reprise, the target that users link, with its header "reprise/<HEADER>".
+function(reprise_umbrella)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "HEADER" "LINKS")
+  set(include_root "${PROJECT_BINARY_DIR}/include/umbrella")
+  _reprise_link("${CMAKE_CURRENT_SOURCE_DIR}/${ARG_HEADER}" "${include_root}/reprise/${ARG_HEADER}")
+  add_library(reprise_reprise INTERFACE)
+  add_library(reprise::reprise ALIAS reprise_reprise)
+  target_include_directories(reprise_reprise INTERFACE
+    "$<BUILD_INTERFACE:${include_root}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_link_libraries(reprise_reprise INTERFACE ${ARG_LINKS})
+  set_target_properties(reprise_reprise PROPERTIES EXPORT_NAME reprise)
+  if(REPRISE_INSTALL)
+    install(TARGETS reprise_reprise EXPORT repriseTargets)
+    install(FILES ${ARG_HEADER} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
+  endif()
+endfunction()
+
+# Links into `target` what makes LibTorch's kernels run: on the CPU, and on CUDA where it is built.
+function(reprise_link_kernels target)
+  target_link_libraries(${target} PRIVATE LibTorch::cpu)
+  if(REPRISE_HAS_CUDA)
+    target_link_libraries(${target} PRIVATE LibTorch::cuda)
+  endif()
+endfunction()
+
+# reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
+#              LABELS unit TIMEOUT 120)
+#
+# Adds a GoogleTest program, one ctest test for each of its cases. Its sources see torch/torch.h and
+# gtest/gtest.h precompiled, once for all test programs.
+function(reprise_test)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT" "SOURCES;LINKS;LABELS")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  reprise_warnings(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_LINKS} reprise_testing)
+  reprise_link_kernels(${ARG_NAME})
+  target_precompile_headers(${ARG_NAME} REUSE_FROM reprise_test_pch)
+  if(REPRISE_SANITIZER)
+    set(defaults "${PROJECT_SOURCE_DIR}/tests/sanitizer_defaults.cpp")
+    target_sources(${ARG_NAME} PRIVATE "${defaults}")
+    set_source_files_properties("${defaults}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+  # Loading LibTorch takes seconds on a busy machine, and longer under a sanitizer.
+  gtest_discover_tests(${ARG_NAME}
+    DISCOVERY_TIMEOUT 180
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+               SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+endfunction()
+
+# reprise_bench(NAME region_overhead SOURCES region_overhead.cpp LINKS reprise::reprise)
+#
+# Adds a Google Benchmark program.
+function(reprise_bench)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SOURCES;LINKS")
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  reprise_warnings(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_LINKS} benchmark::benchmark)
+  reprise_link_kernels(${ARG_NAME})
+endfunction()
+
+# reprise_example(FOLDER 01_char_gpt TEST_TARGET char_gpt TEST_ARGUMENTS --steps 2)
+#
+# Adds an example, a project that stands on its own and finds reprise with find_package(), and, with
+# the tests on, a test that runs its program once.
+function(reprise_example)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "FOLDER;TEST_TARGET" "TEST_ARGUMENTS")
+  set(reprise_DIR "${PROJECT_SOURCE_DIR}/cmake/in_tree")
+  add_subdirectory(${ARG_FOLDER})
+  if(REPRISE_BUILD_TESTS AND ARG_TEST_TARGET)
+    add_test(NAME example.${ARG_TEST_TARGET} COMMAND ${ARG_TEST_TARGET} ${ARG_TEST_ARGUMENTS})
+    set_tests_properties(example.${ARG_TEST_TARGET} PROPERTIES LABELS example TIMEOUT 300)
+  endif()
+endfunction()

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: checkpoint_sequential.h
+//
+// `checkpoint_sequential()` runs a list of functions, each on the result of the one before, as a
+// few regions of equal length. With n functions, sqrt(n) segments make the least of memory for one
+// more forward (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+//
+// Not for functions that take more than one value, or that share intermediate results across
+// segments: call `checkpoint()` for each span instead.
+//
+// Example:
+//
+//   torch::nn::Sequential blocks(...);
+//   at::Tensor y = reprise::checkpoint_sequential(blocks, 4, x);
+//
+//   torch::nn::ModuleList list;  // of Block
+//   at::Tensor z = reprise::checkpoint_sequential<Block>({.name = "encoder"}, list, 4, x);
+//
+// Thread-safety: thread-safe.
+#ifndef REPRISE_ENGINE_CHECKPOINT_SEQUENTIAL_H_
+#define REPRISE_ENGINE_CHECKPOINT_SEQUENTIAL_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "reprise/engine/checkpoint.h"
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/internal/function_list.h"
+
+namespace reprise {
+
+// Runs `functions` on `input` and returns the last one's result. The first `segments - 1` segments
+// of floor(n / segments) functions each are regions; the rest, with the remainder, runs plainly,
+// since its tensors would be wanted at once in backward.
+//
+// functions: a torch::nn::Sequential (holder or implementation), or any range of callables, module
+//   holders, or pointers to objects with `forward(value)`. The regions own copies of them (of
+//   holders and pointers: shared ownership), so the list itself may go.
+// segments: 1 to the number of functions.
+// input: one value, of the type that the functions return, or convertible to it; usually a tensor
+//   of any shape. The elements of a torch::nn::Sequential need not agree on a type; the last one
+//   must return a tensor.
+//
+// Region i is named "<name>[i]" if `options.name` is not empty. Streams, synchronisation and what
+// backward throws: as `checkpoint()` with the same options. Gradients: bit-identical to running the
+// functions plainly.
+//
+// Throws std::invalid_argument for an empty list, or `segments` out of range, before any function
+// runs; whatever a function throws.
+//
+// Semantics after torch.utils.checkpoint.checkpoint_sequential.
+template <engine_internal::FunctionList Functions, class Input>
+auto checkpoint_sequential(const CheckpointOptions& options, const Functions& functions,
+                           std::int64_t segments, Input&& input) {
+  auto all = engine_internal::copy_functions(functions);
+  engine_internal::check_segments(segments, all.size());
+  using Function = typename decltype(all)::value_type;
+  using Segment = engine_internal::FunctionSegment<Function>;
+  using Value = typename engine_internal::TravellingValue<Function, Input>::type;
+
+  const auto length = static_cast<std::ptrdiff_t>(all.size()) / segments;
+  Value value = engine_internal::to_travelling_value<Value>(std::forward<Input>(input));
+  auto first = all.begin();
+  for (std::int64_t index = 0; index + 1 < segments; ++index, first += length) {
+    CheckpointOptions segment_options = options;
+    segment_options.name = engine_internal::segment_name(options.name, index);
+    Segment segment(engine_internal::take_functions(first, first + length));
+    value = checkpoint(std::move(segment_options), std::move(segment), std::move(value));
+  }
+  Segment last(engine_internal::take_functions(first, all.end()));
+  return engine_internal::to_result(last(std::move(value)));
+}
+
+// The same with default options.
+template <engine_internal::FunctionList Functions, class Input>
+auto checkpoint_sequential(const Functions& functions, std::int64_t segments, Input&& input) {
+  return checkpoint_sequential(CheckpointOptions{}, functions, segments,
+                               std::forward<Input>(input));
+}
+
+// The same for modules that are known by their base class only: a torch::nn::ModuleList (holder or
+// implementation), or a range of std::shared_ptr<torch::nn::Module>. `FirstModule` and
+// `OtherModules` name the types that the elements may have (`Block` or `BlockImpl`), tried in turn;
+// each needs a `forward` of one value, and the value has the type that the first one returns.
+//
+// Throws, besides, std::invalid_argument that names the index and the type of an element that is of
+// none of the types, before any of them runs.
+template <class FirstModule, class... OtherModules, engine_internal::FunctionList List, class Input>
+auto checkpoint_sequential(const CheckpointOptions& options, const List& modules,
+                           std::int64_t segments, Input&& input) {
+  using FirstImpl = engine_internal::ModuleImplementationT<FirstModule>;
+  using Value = std::decay_t<decltype(std::declval<FirstImpl&>().forward(std::declval<Input>()))>;
+  return checkpoint_sequential(
+      options,
+      engine_internal::functions_of_modules<
+          Value, FirstImpl, engine_internal::ModuleImplementationT<OtherModules>...>(modules),
+      segments, std::forward<Input>(input));
+}
+
+// The same with default options.
+template <class FirstModule, class... OtherModules, engine_internal::FunctionList List, class Input>
+auto checkpoint_sequential(const List& modules, std::int64_t segments, Input&& input) {
+  return checkpoint_sequential<FirstModule, OtherModules...>(CheckpointOptions{}, modules, segments,
+                                                             std::forward<Input>(input));
+}
+
+}  // namespace reprise
+
+#endif  // REPRISE_ENGINE_CHECKPOINT_SEQUENTIAL_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: debug_mode.h
+//
+// Turns debug mode of regions on or off from outside, when their options are not at hand. In debug
+// mode a region records its operators with C++ stack traces, and a DeterminismError shows both
+// lists from the first difference on. Nothing is collected while it is off. For hunting a mismatch,
+// not for training: a stack trace is taken for every operator.
+//
+// Example:
+//
+//   reprise::DebugModeGuard debug(true);
+//   train_one_step(model);
+//
+// Thread-safety: the guard concerns the calling thread; `set_checkpoint_debug_enabled` is
+// thread-safe and concerns the process.
+#ifndef REPRISE_ENGINE_DEBUG_MODE_H_
+#define REPRISE_ENGINE_DEBUG_MODE_H_
+
+#include <optional>
+
+#include "reprise/hooks/export.h"
+
+namespace reprise {
+
+// Overrides `CheckpointOptions::debug` for every region of the process whose forward starts from
+// now on; std::nullopt leaves it to the options again.
+REPRISE_API void set_checkpoint_debug_enabled(std::optional<bool> enabled) noexcept;
+
+// While alive, overrides the options and `set_checkpoint_debug_enabled` for the regions whose
+// forward starts on this thread; the innermost guard wins.
+class [[nodiscard]] REPRISE_API DebugModeGuard {
+ public:
+  explicit DebugModeGuard(bool enabled);
+  ~DebugModeGuard();
+  DebugModeGuard(const DebugModeGuard&) = delete;
+  DebugModeGuard& operator=(const DebugModeGuard&) = delete;
+
+ private:
+  std::optional<bool> previous_;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_ENGINE_DEBUG_MODE_H_

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/graph_exec_group.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/frame.h"
+#include "reprise/engine/internal/group_state.h"
+#include "reprise/hooks/internal/torch_version.h"
+
+namespace reprise {
+namespace engine_internal {
+namespace {
+
+constexpr std::string_view kKindName = "REPRISE_GRAPH_EXEC_GROUP";
+
+c10::DebugInfoKind group_kind() { return hooks_internal::own_debug_info_kind<kKindName, 0xC8>(); }
+
+class GroupInfo final : public c10::DebugInfoBase {
+ public:
+  explicit GroupInfo(std::shared_ptr<GroupState> group) : group(std::move(group)) {}
+  const std::shared_ptr<GroupState> group;
+};
+
+std::int64_t next_group_number() {
+  static std::atomic<std::int64_t> next{0};
+  return next.fetch_add(1);
+}
+
+}  // namespace
+
+GroupState::GroupState() : number_(next_group_number()) {}
+
+std::shared_ptr<GroupState> GroupState::entered() {
+  const auto* info = static_cast<GroupInfo*>(c10::ThreadLocalDebugInfo::get(group_kind()));
+  return info == nullptr ? nullptr : info->group;
+}
+
+void GroupState::add(Frames& frames, const std::weak_ptr<Frame>& frame) {
+  // Dead frames go whenever the list would grow, so that it stays as long as what is alive.
+  if (frames.size() == frames.capacity()) {
+    std::erase_if(frames, [](const auto& other) { return other.expired(); });
+  }
+  frames.push_back(frame);
+}
+
+void GroupState::add_forward(const std::weak_ptr<Frame>& frame) {
+  const absl::MutexLock lock(&mutex_);
+  add(forwards_, frame);
+}
+
+void GroupState::add_session(const std::weak_ptr<Frame>& frame) {
+  const absl::MutexLock lock(&mutex_);
+  add(sessions_, frame);
+}
+
+void GroupState::recompute_now() {
+  Frames frames;
+  {
+    const absl::MutexLock lock(&mutex_);
+    frames = forwards_;
+  }
+  for (const auto& weak : frames) {
+    if (const auto frame = weak.lock()) {
+      frame->recompute_now(session());
+    }
+  }
+}
+
+void GroupState::release() {
+  Frames frames;
+  {
+    const absl::MutexLock lock(&mutex_);
+    frames = std::exchange(sessions_, {});
+  }
+  for (const auto& weak : frames) {
+    if (const auto frame = weak.lock()) {
+      frame->end_session(session());
+    }
+  }
+}
+
+GroupScope::GroupScope(std::shared_ptr<GroupState> group)
+    : guard_(group_kind(), std::make_shared<GroupInfo>(std::move(group))) {}
+
+}  // namespace engine_internal
+
+using engine_internal::GroupScope;
+using engine_internal::GroupState;
+
+namespace {
+
+void check_usable(const GroupState* state, const char* where) {
+  if (state == nullptr) {
+    throw CheckpointError(c10::str("[", where, "] the group has been moved from"));
+  }
+}
+
+}  // namespace
+
+GraphExecGroup::GraphExecGroup() : state_(std::make_shared<GroupState>()) {}
+
+GraphExecGroup::~GraphExecGroup() { release(); }
+
+GraphExecGroup::GraphExecGroup(GraphExecGroup&&) noexcept = default;
+
+GraphExecGroup& GraphExecGroup::operator=(GraphExecGroup&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+void GraphExecGroup::recompute_now() {
+  check_usable(state_.get(), "GraphExecGroup::recompute_now");
+  const GroupScope scope(state_);
+  state_->recompute_now();
+}
+
+void GraphExecGroup::release() {
+  if (state_) {
+    state_->release();
+  }
+}
+
+GraphExecGroupGuard::GraphExecGroupGuard(GraphExecGroup& group) {
+  if (is_active()) {
+    throw CheckpointError(
+        "[GraphExecGroupGuard] GraphExecGroup contexts cannot be nested; leave the entered group "
+        "before entering another");
+  }
+  check_usable(group.state_.get(), "GraphExecGroupGuard");
+  scope_ = std::make_unique<GroupScope>(group.state_);
+}
+
+GraphExecGroupGuard::~GraphExecGroupGuard() = default;
+
+bool GraphExecGroupGuard::is_active() noexcept { return GroupState::entered() != nullptr; }
+
+}  // namespace reprise

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/forward_region.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/internal/frame.h"
+#include "reprise/engine/internal/group_state.h"
+#include "reprise/engine/internal/profiler_range.h"
+#include "reprise/engine/internal/settings.h"
+#include "reprise/engine/recomputing.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using hooks_internal::HookProvider;
+using hooks_internal::HookScope;
+
+class ForwardHooks final : public HookProvider {
+ public:
+  explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
+    return frame_->make_slot();
+  }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+};
+
+void check_options(const CheckpointOptions& options) {
+  const bool has_fn = static_cast<bool>(options.determinism_fn);
+  if ((options.determinism_check == DeterminismCheck::kCallback) != has_fn) {
+    throw std::invalid_argument(
+        has_fn ? "[checkpoint] determinism_fn is set, but determinism_check is not kCallback, so "
+                 "it would never be called"
+               : "[checkpoint] determinism_check is kCallback, but determinism_fn is empty");
+  }
+}
+
+std::string name_or_number(std::string name) {
+  static std::atomic<std::int64_t> next{0};
+  return name.empty() ? c10::str("region #", next.fetch_add(1)) : std::move(name);
+}
+
+std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Device> devices;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && !tensor.is_cpu() &&
+        std::find(devices.begin(), devices.end(), tensor.device()) == devices.end()) {
+      devices.push_back(tensor.device());
+    }
+  }
+  return devices;
+}
+
+// The same tensor passed twice is one input, so that it is one tensor in the replay as well.
+void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
+  record.inputs.reserve(tensors.size());
+  record.argument_inputs.reserve(tensors.size());
+  std::vector<const c10::TensorImpl*> known;
+  for (const at::Tensor& tensor : tensors) {
+    const auto found = std::find(known.begin(), known.end(), tensor.unsafeGetTensorImpl());
+    record.argument_inputs.push_back(static_cast<std::uint32_t>(found - known.begin()));
+    if (found == known.end()) {
+      known.push_back(tensor.unsafeGetTensorImpl());
+      record.inputs.emplace_back(tensor);
+    }
+  }
+}
+
+RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> replay,
+                         const std::vector<at::Tensor>& tensors) {
+  RegionRecord record;
+  record.name = name_or_number(std::move(options.name));
+  record.early_stop = effective_early_stop(options.early_stop);
+  record.allow_external_mutation = options.allow_external_mutation;
+  record.check = options.determinism_check;
+  record.describe = std::move(options.determinism_fn);
+  record.replay = std::move(replay);
+  record.stats = stats_for(record.name);
+  if (record.stats) {
+    record.stats->runs.fetch_add(1);
+  }
+  if (effective_debug(options.debug)) {
+    record.operators = std::make_unique<OperatorLog>();
+  }
+  add_inputs(record, tensors);
+  record.state.ambient = AmbientState::capture();
+  return record;
+}
+
+}  // namespace
+
+// In the order of their making; destroyed in the reverse order.
+class ForwardRegion::Impl {
+ public:
+  Impl(CheckpointOptions options, std::unique_ptr<Replay> replay, RegionInputs inputs)
+      : preserves_rng_(options.preserve_rng_state) {
+    RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
+    inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
+                             options.generators.end());
+    RngSnapshot rng = RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
+    RegionRecord record = make_record(std::move(options), std::move(replay), inputs.tensors);
+    record.state.recompute_context = std::move(contexts.recompute);
+    (preserves_rng_ ? record.state.rng : unpreserved_rng_) = std::move(rng);
+    OperatorLog* const log = record.operators.get();
+
+    frame_ = std::make_shared<Frame>(std::move(record));
+    const std::shared_ptr<GroupState> group = GroupState::entered();
+    if (group && !is_recomputing()) {
+      group->add_forward(frame_);
+    }
+    range_.emplace("reprise::forward", frame_->name());
+    context_.emplace(std::move(contexts.forward));
+    if (log != nullptr) {
+      logging_.emplace(*log);
+    }
+    hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
+  }
+
+  void finish() {
+    hooks_.reset();
+    logging_.reset();
+    context_.reset();
+    range_.reset();
+    const bool has_slots = frame_->complete_forward();
+    if (!preserves_rng_ && has_slots) {
+      unpreserved_rng_->complete();
+      if (unpreserved_rng_->drew_random_numbers()) {
+        TORCH_WARN_ONCE(
+            "reprise: region '", frame_->name(),
+            "' drew random numbers, but preserve_rng_state is off: its recomputation draws others, "
+            "and the gradients are not those of the forward pass. Further regions are not named");
+      }
+    }
+  }
+
+ private:
+  const bool preserves_rng_;
+  std::optional<RngSnapshot> unpreserved_rng_;
+  std::shared_ptr<Frame> frame_;
+  std::optional<ProfilerRange> range_;
+  std::optional<ContextScope> context_;
+  std::optional<OperatorLogGuard> logging_;
+  std::optional<HookScope> hooks_;
+};
+
+bool ForwardRegion::is_needed(const CheckpointOptions& options) {
+  check_options(options);
+  if (!c10::GradMode::is_enabled()) {
+    if (options.context_fn) {
+      options.context_fn();  // made, not entered, as torch.utils.checkpoint does
+    }
+    return false;
+  }
+  hooks_internal::check_hooks_enabled();
+  hooks_internal::ensure_engine_installed();
+  return true;
+}
+
+ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<Replay> replay,
+                             RegionInputs inputs)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(replay), std::move(inputs))) {}
+
+ForwardRegion::~ForwardRegion() = default;
+
+void ForwardRegion::finish() { impl_->finish(); }
+
+Replay::~Replay() = default;
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/frame.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/group_state.h"
+#include "reprise/engine/internal/replay_pass.h"
+
+namespace reprise::engine_internal {
+
+using hooks_internal::SavedVariableHooks;
+
+namespace {
+
+std::atomic<std::int64_t> g_live_frames{0};
+
+// Ends a frame's part in a backward, when LibTorch runs or, after an error, destroys it.
+class SessionEnd {
+ public:
+  SessionEnd(std::weak_ptr<Frame> frame, SessionId id) : frame_(std::move(frame)), id_(id) {}
+  SessionEnd(const SessionEnd&) = delete;
+  SessionEnd& operator=(const SessionEnd&) = delete;
+  ~SessionEnd() { finish(); }
+
+  void finish() {
+    if (const auto frame = std::exchange(frame_, {}).lock()) {
+      frame->end_session(id_);
+    }
+  }
+
+ private:
+  std::weak_ptr<Frame> frame_;
+  SessionId id_;
+};
+
+}  // namespace
+
+// One saved-tensor position. Owned by autograd's node.
+class Slot final : public SavedVariableHooks {
+ public:
+  explicit Slot(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  ~Slot() override {
+    if (packed_) {
+      frame_->slot_died(number_);
+    }
+  }
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    number_ = frame_->record(tensor);
+    packed_ = true;
+  }
+  at::Tensor call_unpack_hook() override { return frame_->unpack(number_); }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+  std::uint32_t number_ = 0;
+  bool packed_ = false;
+};
+
+Frame::Frame(RegionRecord record) : record_(std::move(record)) {
+  g_live_frames.fetch_add(1, std::memory_order_relaxed);
+  if (record_.stats) {
+    for (const RegionInput& input : record_.inputs) {
+      record_.stats->kept_bytes.fetch_add(input.kept_bytes());
+      counted_storages_.insert(input.storage());
+    }
+  }
+}
+
+Frame::~Frame() { g_live_frames.fetch_sub(1, std::memory_order_relaxed); }
+
+std::int64_t Frame::live_count() { return g_live_frames.load(); }
+
+std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
+  return std::make_unique<Slot>(shared_from_this());
+}
+
+std::uint32_t Frame::record(const at::Tensor& tensor) {
+  TensorRecord saved(tensor, record_.check_options());
+  const absl::MutexLock lock(&mutex_);
+  record_.slots.push_back(std::move(saved));
+  alive_.push_back(true);
+  if (record_.stats) {
+    count_dropped_bytes(tensor);
+  }
+  return static_cast<std::uint32_t>(record_.slots.size() - 1);
+}
+
+void Frame::count_dropped_bytes(const at::Tensor& tensor) {
+  record_.stats->slots.fetch_add(1);
+  const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  if (is_parameter || !tensor.has_storage()) {
+    return;
+  }
+  if (counted_storages_.insert(tensor.storage().unsafeGetStorageImpl()).second) {
+    record_.stats->dropped_bytes.fetch_add(static_cast<std::int64_t>(tensor.storage().nbytes()));
+  }
+}
+
+bool Frame::complete_forward() {
+  if (record_.state.rng) {
+    record_.state.rng->complete();
+  }
+  const absl::MutexLock lock(&mutex_);
+  record_.forward_completed = true;
+  counted_storages_ = {};
+  return std::find(alive_.begin(), alive_.end(), true) != alive_.end();
+}
+
+at::Tensor Frame::unpack(std::uint32_t slot) {
+  const Request request = current_request();
+  const std::shared_ptr<Session> session = open(request);
+  RecomputedTensor value;
+  {
+    const absl::MutexLock lock(&mutex_);
+    fill(*session, slot);
+    value = session->take(slot, request.backward);
+  }
+  session->marks().order_use(value.tensor);
+  if (request.session.kind == SessionId::Kind::kRead) {
+    end_session(request.session);
+  }
+  check_unchanged(slot, value);
+  return std::move(value.tensor);
+}
+
+void Frame::check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const {
+  if (value.tensor._version() == value.version || record_.allow_external_mutation) {
+    return;
+  }
+  const TensorRecord& saved = record_.slots[slot];
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name,
+      "': one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: slot ",
+      slot, " (result of ", saved.producer(), "), ", saved.metadata().to_string(),
+      ", was recomputed at version ", value.version, " and is now at version ",
+      value.tensor._version(), ". Change a clone instead"));
+}
+
+std::shared_ptr<Session> Frame::find(SessionId id) {
+  for (const auto& session : sessions_) {
+    if (session->id() == id) {
+      return session;
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Session> Frame::open(const Request& request) {
+  std::shared_ptr<Session> session;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if ((session = find(request.session))) {
+      return session;
+    }
+    session = std::make_shared<Session>(request.session);
+    sessions_.push_back(session);
+  }
+  if (request.group) {
+    request.group->add_session(weak_from_this());
+  } else if (request.session.kind == SessionId::Kind::kBackward) {
+    auto end = std::make_shared<SessionEnd>(weak_from_this(), request.session);
+    hooks_internal::at_backward_end([end = std::move(end)] { end->finish(); });
+  }
+  return session;
+}
+
+std::vector<bool> Frame::wanted_by(const Session& session,
+                                   std::optional<std::uint32_t> slot) const {
+  std::vector<bool> wanted(alive_);
+  for (std::uint32_t other = 0; other < wanted.size(); ++other) {
+    wanted[other] = wanted[other] && session.wants(other);
+  }
+  if (slot) {
+    wanted[*slot] = true;
+  }
+  return wanted;
+}
+
+void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
+  const auto nobody_replays = [&session] { return session.replaying == std::thread::id(); };
+  while (!slot || !session.has(*slot)) {
+    if (session.replaying == std::this_thread::get_id()) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] region '", record_.name,
+          "': its recomputation asks for a tensor that it is to supply; its code must not read "
+          "tensors saved by its own earlier run"));
+    }
+    if (!nobody_replays()) {
+      mutex_.Await(absl::Condition(&nobody_replays));
+      continue;  // that replay may have failed; then it is this thread's turn
+    }
+    if (slot) {
+      session.restart_if_taken(*slot);
+    }
+    std::vector<bool> wanted = wanted_by(session, slot);
+    if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
+      replay_into(session, std::move(wanted));
+    }
+    if (!slot) {
+      return;
+    }
+  }
+}
+
+void Frame::replay_into(Session& session, std::vector<bool> wanted) {
+  session.replaying = std::this_thread::get_id();
+  const absl::Cleanup done = [&session] { session.replaying = std::thread::id(); };
+  std::vector<RecomputedTensor> values;
+  {
+    mutex_.Unlock();
+    const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); };
+    const auto pass = std::make_shared<ReplayPass>(record_, std::move(wanted));
+    pass->run();
+    values = pass->take_values();
+  }
+  for (std::uint32_t slot = 0; slot < values.size(); ++slot) {
+    if (values[slot].tensor.defined() && alive_[slot]) {
+      session.marks().mark(values[slot].tensor);
+      session.fill(slot, std::move(values[slot]));
+    }
+  }
+}
+
+void Frame::recompute_now(SessionId id) {
+  const std::shared_ptr<Session> session = open(current_request());
+  TORCH_INTERNAL_ASSERT(session->id() == id);
+  const absl::MutexLock lock(&mutex_);
+  fill(*session, std::nullopt);
+}
+
+void Frame::end_session(SessionId id) {
+  std::shared_ptr<Session> ended;  // its tensors are freed after the lock
+  const absl::MutexLock lock(&mutex_);
+  const auto* const found = std::find_if(sessions_.begin(), sessions_.end(),
+                                         [&](const auto& session) { return session->id() == id; });
+  if (found != sessions_.end()) {
+    ended = *found;
+    sessions_.erase(found);
+  }
+}
+
+void Frame::slot_died(std::uint32_t slot) {
+  absl::InlinedVector<at::Tensor, 1> dropped;  // freed after the lock
+  const absl::MutexLock lock(&mutex_);
+  alive_[slot] = false;
+  for (const auto& session : sessions_) {
+    dropped.push_back(session->drop(slot));
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/region_input.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "reprise/engine/internal/tensor_record.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
+#include "reprise/hooks/internal/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+using hooks_internal::detached_alias;
+
+namespace {
+
+bool goes_through_hooks(const at::Tensor& tensor) {
+  // As autograd does: numbers that LibTorch wrapped into tensors are none of the hooks' business.
+  return !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_inference();
+}
+
+}  // namespace
+
+RegionInput::RegionInput(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return;
+  }
+  storage_ = tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  kept_bytes_ = tensor.has_storage() ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0;
+  requires_grad_ = tensor.requires_grad();
+  has_version_ = !tensor.is_inference();
+  version_ = has_version_ ? tensor._version() : 0;
+  if (requires_grad_ && !tensor.is_leaf()) {
+    edge_ = torch::autograd::impl::gradient_edge(tensor);
+  }
+  if (goes_through_hooks(tensor)) {
+    packed_ = hooks_internal::make_ambient_hooks();
+  }
+  if (packed_) {
+    const at::NoGradGuard no_grad;
+    packed_->call_pack_hook(tensor);
+  } else {
+    alias_ = detached_alias(tensor);
+  }
+}
+
+at::Tensor RegionInput::restore() {
+  const at::Tensor data = packed_ ? packed_->call_unpack_hook() : alias_;
+  if (!data.defined()) {
+    return data;
+  }
+  at::Tensor restored = detached_alias(data);
+  if (edge_.is_valid()) {
+    torch::autograd::impl::set_gradient_edge(restored, edge_);
+  } else if (requires_grad_) {
+    restored.set_requires_grad(true);
+  }
+  return restored;
+}
+
+std::optional<std::string> RegionInput::in_place_change(const at::Tensor& restored) const {
+  // Hooks may have kept a copy elsewhere, which later writes to the original do not reach.
+  const bool is_original = restored.defined() && restored.has_storage() &&
+                           restored.storage().unsafeGetStorageImpl() == storage_;
+  if (!has_version_ || !is_original || restored._version() == version_) {
+    return std::nullopt;
+  }
+  return c10::str(TensorMetadata(restored).to_string(), ", at version ", restored._version(),
+                  ", expected version ", version_);
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A tensor argument of a region, kept until the replay.
+#ifndef REPRISE_ENGINE_INTERNAL_REGION_INPUT_H_
+#define REPRISE_ENGINE_INTERNAL_REGION_INPUT_H_
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace reprise::engine_internal {
+
+class RegionInput {
+ public:
+  // Keeps `tensor` as the surrounding saved-tensor hooks want it (an enclosing region makes a slot
+  // of it), or an alias without them. The caller's tensor is not touched, and its graph is not held
+  // beyond the node that it comes from.
+  explicit RegionInput(const at::Tensor& tensor);
+
+  // What the region's code gets in a replay: the values, the requires-grad, the leaf-ness and the
+  // edge to the graph of the original, in a tensor of its own. May trigger the replay of an
+  // enclosing region.
+  at::Tensor restore();
+
+  // Words for an error if what restore() gave is no longer what forward got.
+  std::optional<std::string> in_place_change(const at::Tensor& restored) const;
+
+  std::int64_t kept_bytes() const { return kept_bytes_; }
+  // Null if the tensor has no storage.
+  const void* storage() const { return storage_; }
+
+ private:
+  std::unique_ptr<torch::autograd::SavedVariableHooks> packed_;
+  at::Tensor alias_;
+  torch::autograd::Edge edge_;
+  const void* storage_ = nullptr;
+  std::int64_t kept_bytes_ = 0;
+  std::int64_t version_ = 0;
+  bool requires_grad_ = false;
+  bool has_version_ = false;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_REGION_INPUT_H_

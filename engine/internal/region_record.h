@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a frame keeps of its forward run, for replays to read.
+#ifndef REPRISE_ENGINE_INTERNAL_REGION_RECORD_H_
+#define REPRISE_ENGINE_INTERNAL_REGION_RECORD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reprise/engine/internal/operator_log.h"
+#include "reprise/engine/internal/region_input.h"
+#include "reprise/engine/internal/region_state.h"
+#include "reprise/engine/internal/region_stats.h"
+#include "reprise/engine/internal/replay.h"
+#include "reprise/engine/internal/tensor_record.h"
+
+namespace reprise::engine_internal {
+
+struct RegionRecord {
+  RecordOptions check_options() const { return {check, &describe}; }
+
+  std::string name;
+  bool early_stop = true;
+  bool allow_external_mutation = false;
+  DeterminismCheck check = DeterminismCheck::kMetadata;
+  std::function<std::string(const at::Tensor&)> describe;
+
+  std::unique_ptr<Replay> replay;
+  std::vector<RegionInput> inputs;             // each tensor once
+  std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
+  RegionState state;
+
+  std::vector<TensorRecord> slots;
+  bool forward_completed = false;
+
+  std::unique_ptr<OperatorLog> operators;  // in debug mode only
+  std::shared_ptr<RegionStats> stats;      // while somebody collects
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_REGION_RECORD_H_

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/replay_pass.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/profiler_range.h"
+#include "reprise/engine/internal/recomputing_scope.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using hooks_internal::SavedVariableHooks;
+
+// Leaves the region's code from inside the operator whose saved tensor was the last one wanted. A
+// std::exception, because LibTorch's device threads carry nothing else; not a c10::Error, so that
+// user code that handles those lets it pass.
+class EarlyStop final : public std::exception {
+ public:
+  explicit EarlyStop(const ReplayPass* pass) : pass_(pass) {}
+  const ReplayPass* pass() const { return pass_; }
+  const char* what() const noexcept override {
+    return "reprise: a recomputation has all it needs (internal; do not catch)";
+  }
+
+ private:
+  const ReplayPass* pass_;
+};
+
+// A tensor saved in the temporary graph of a replay. A backward inside the region reads it there.
+class ReplayHooks final : public SavedVariableHooks {
+ public:
+  explicit ReplayHooks(ReplayPass& pass) : pass_(pass) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    alias_ = hooks_internal::detached_alias(tensor);
+    pass_.on_save(tensor, alias_);
+  }
+  at::Tensor call_unpack_hook() override { return alias_; }
+
+ private:
+  ReplayPass& pass_;
+  at::Tensor alias_;
+};
+
+std::string slot_words(const RegionRecord& record, std::size_t slot) {
+  return c10::str("\n  slot ", slot, " (result of ", record.slots[slot].producer(), "): ");
+}
+
+// For each slot, whether the node that saved it saved a result of a hand-written node as well.
+std::vector<bool> handwritten_nodes(const std::vector<TensorRecord>& slots) {
+  std::vector<bool> handwritten(slots.size());
+  std::size_t first = 0;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot].node_number() != slots[first].node_number()) {
+      first = slot;
+    }
+    if (slots[slot].is_handwritten()) {
+      std::fill(handwritten.begin() + static_cast<std::ptrdiff_t>(first),
+                handwritten.begin() + static_cast<std::ptrdiff_t>(slot) + 1, true);
+    } else if (slot > first) {
+      handwritten[slot] = handwritten[slot - 1];
+    }
+  }
+  return handwritten;
+}
+
+}  // namespace
+
+ReplayPass::ReplayPass(RegionRecord& record, std::vector<bool> wanted)
+    : record_(record),
+      wanted_(std::move(wanted)),
+      handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
+      values_(wanted_.size()) {
+  for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
+    if (wanted_[slot]) {
+      last_wanted_ = slot;
+    }
+  }
+}
+
+std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
+  return std::make_unique<ReplayHooks>(*this);
+}
+
+void ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
+  const absl::MutexLock lock(&mutex_);
+  const std::size_t slot = count_++;
+  if (slot < wanted_.size()) {
+    compare(slot, tensor);
+    if (wanted_[slot]) {
+      values_[slot] = {alias, alias._version()};
+    }
+  }
+  if (record_.early_stop && slot >= last_wanted_ && may_stop(slot, tensor)) {
+    stopped_ = true;
+    throw EarlyStop(this);
+  }
+}
+
+bool ReplayPass::may_stop(std::size_t slot, const at::Tensor& tensor) const {
+  const bool handwritten =
+      slot < handwritten_.size() ? handwritten_[slot] : is_produced_by_handwritten_node(tensor);
+  return !handwritten && !is_unwinding();
+}
+
+// A destructor that runs operators while an exception (an early stop, say) leaves the region.
+bool ReplayPass::is_unwinding() const {
+  const int at_start = std::this_thread::get_id() == thread_ ? exceptions_at_start_ : 0;
+  return std::uncaught_exceptions() > at_start;
+}
+
+bool ReplayPass::is_stopped() {
+  const absl::MutexLock lock(&mutex_);
+  return stopped_;
+}
+
+void ReplayPass::compare(std::size_t slot, const at::Tensor& tensor) {
+  const TensorRecord& saved = record_.slots[slot];
+  if (auto difference = saved.difference(tensor, record_.check_options())) {
+    mismatches_.push_back({slot, std::move(*difference)});
+  }
+  if (!record_.allow_external_mutation && saved.shares_memory_with(tensor) &&
+      saved.version() != tensor._version()) {
+    mutations_.push_back({slot, c10::str(saved.metadata().to_string(), ", saved at version ",
+                                         saved.version(), ", now at version ", tensor._version())});
+  }
+}
+
+bool ReplayPass::on_accumulation(const std::vector<at::Tensor>& leaves) {
+  const absl::MutexLock lock(&mutex_);
+  for (const at::Tensor& leaf : leaves) {
+    const bool known = std::any_of(gradients_.begin(), gradients_.end(),
+                                   [&](const auto& kept) { return kept.first.is_same(leaf); });
+    if (!known) {
+      gradients_.emplace_back(leaf, leaf.grad());
+      leaf.mutable_grad().reset();  // not added to in place
+    }
+  }
+  return true;
+}
+
+void ReplayPass::put_gradients_back() {
+  const absl::MutexLock lock(&mutex_);
+  for (auto& [leaf, gradient] : gradients_) {
+    leaf.mutable_grad() = std::move(gradient);
+  }
+  gradients_.clear();
+}
+
+void ReplayPass::run() {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<at::Tensor> inputs = restore_inputs();
+  check_inputs(inputs, "since the region's forward");
+  run_region(inputs);
+  check_inputs(inputs, "by the recomputation itself");
+  check_saved();
+  if (record_.stats) {
+    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
+    record_.stats->replays.fetch_add(1);
+    record_.stats->replay_nanoseconds.fetch_add(time.count());
+  }
+}
+
+std::vector<at::Tensor> ReplayPass::restore_inputs() {
+  std::vector<at::Tensor> restored;
+  restored.reserve(record_.inputs.size());
+  for (RegionInput& input : record_.inputs) {
+    restored.push_back(input.restore());
+  }
+  return restored;
+}
+
+void ReplayPass::check_inputs(std::span<const at::Tensor> inputs, const char* when) const {
+  if (record_.allow_external_mutation) {
+    return;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const auto change = record_.inputs[i].in_place_change(inputs[i])) {
+      throw MutationError(c10::str(
+          "[checkpoint] region '", record_.name, "': input tensor ", i,
+          " has been modified in place ", when, ": ", *change,
+          ". The recomputation needs the values that forward got; change a clone instead, or set "
+          "allow_external_mutation if the new values are as good"));
+    }
+  }
+}
+
+void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
+  std::vector<at::Tensor> arguments;
+  arguments.reserve(record_.argument_inputs.size());
+  for (const std::uint32_t input : record_.argument_inputs) {
+    arguments.push_back(inputs[input]);
+  }
+  const ProfilerRange range("reprise::recompute", record_.name);
+  const RegionStateGuard state(record_.state);
+  const RecomputingScope recomputing;
+  const hooks_internal::HooksEnabledGuard enabled;
+  const hooks_internal::HookScope hooks(shared_from_this());
+  const absl::Cleanup gradients = [this] { put_gradients_back(); };
+  std::optional<OperatorLogGuard> logging;
+  if (record_.operators) {
+    operators_ = std::make_unique<OperatorLog>();
+    logging.emplace(*operators_);
+  }
+  thread_ = std::this_thread::get_id();
+  exceptions_at_start_ = std::uncaught_exceptions();
+  try {
+    record_.replay->run(arguments);
+  } catch (const EarlyStop& stop) {
+    if (stop.pass() != this) {
+      throw;  // that of an enclosing region's replay, in which this one runs
+    }
+  } catch (const std::exception&) {
+    if (!is_stopped()) {
+      throw;  // otherwise user code has made another exception of the early stop
+    }
+  } catch (...) {
+    if (!is_stopped()) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] region '", record_.name,
+          "': its code threw something that is no std::exception in the recomputation; such an "
+          "exception cannot leave a backward, derive it from std::exception"));
+    }
+  }
+}
+
+void ReplayPass::check_saved() {
+  const absl::MutexLock lock(&mutex_);
+  if (!mutations_.empty()) {
+    std::string message = c10::str(
+        "[checkpoint] region '", record_.name,
+        "': tensors from outside the region, which it captured or reads, have been modified in "
+        "place since forward saved them:");
+    for (const Mismatch& mutation : mutations_) {
+      message += slot_words(record_, mutation.slot) + mutation.what;
+    }
+    throw MutationError(message +
+                        "\nThe recomputation needs the values of forward; change a clone instead, "
+                        "or set allow_external_mutation if the new values are as good");
+  }
+  const std::size_t saved = wanted_.size();
+  // Forward may still be running, when a backward inside the region asks: then more may be saved
+  // in a recomputation that runs to the region's end.
+  if (!stopped_ && (count_ < saved || (record_.forward_completed && count_ > saved))) {
+    fail_determinism(c10::str(
+        "A different number of tensors was saved during the original forward and recomputation: ",
+        saved, " in forward, ", count_, " in the recomputation",
+        count_ > saved ? " (it was trying to save more tensors during recomputation)" : ""));
+  }
+  if (!mismatches_.empty()) {
+    const bool metadata = record_.check == DeterminismCheck::kMetadata;
+    std::string message =
+        c10::str("Recomputed values for the following tensors have different ",
+                 metadata ? "metadata" : "contents", " than during the forward pass:");
+    for (const Mismatch& mismatch : mismatches_) {
+      message += slot_words(record_, mismatch.slot) + mismatch.what;
+    }
+    fail_determinism(message);
+  }
+}
+
+void ReplayPass::fail_determinism(const std::string& what) const {
+  std::string message = c10::str("[checkpoint] region '", record_.name, "': ", what);
+  if (operators_) {
+    message += "\n" + describe_difference(*record_.operators, *operators_);
+  } else {
+    message +=
+        "\nThe region's code must run the same operators each time; state that it changes and "
+        "reads again can make it differ. DebugModeGuard shows the first operator that differs";
+  }
+  throw DeterminismError(message);
+}
+
+std::vector<RecomputedTensor> ReplayPass::take_values() {
+  const absl::MutexLock lock(&mutex_);
+  return std::move(values_);
+}
+
+}  // namespace reprise::engine_internal

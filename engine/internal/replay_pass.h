@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// One replay of a region: restores the state of forward, runs the region's code again, collects and
+// checks what autograd saves on the way, and stops as early as it may.
+#ifndef REPRISE_ENGINE_INTERNAL_REPLAY_PASS_H_
+#define REPRISE_ENGINE_INTERNAL_REPLAY_PASS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "reprise/engine/internal/region_record.h"
+#include "reprise/engine/internal/session.h"
+#include "reprise/hooks/internal/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+class ReplayPass final : public hooks_internal::HookProvider,
+                         public std::enable_shared_from_this<ReplayPass> {
+ public:
+  // wanted: for each slot that the record has now, whether its tensor is needed.
+  ReplayPass(RegionRecord& record, std::vector<bool> wanted);
+
+  // Throws MutationError, DeterminismError, or what the region's code throws (translated to
+  // CheckpointError if that is no std::exception).
+  void run();
+
+  // For each wanted slot its tensor, after run().
+  std::vector<RecomputedTensor> take_values();
+
+  std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
+
+  // A backward inside the region has added to these gradients in forward already: what the replay
+  // adds is taken back when it ends.
+  bool on_accumulation(const std::vector<at::Tensor>& leaves) override;
+
+  // Called for each tensor that autograd saves during the replay. Throws EarlyStop.
+  void on_save(const at::Tensor& tensor, const at::Tensor& alias);
+
+ private:
+  struct Mismatch {
+    std::size_t slot;
+    std::string what;
+  };
+
+  // Whether the replay may end in the middle of this save.
+  bool may_stop(std::size_t slot, const at::Tensor& tensor) const;
+  bool is_unwinding() const;
+  bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<at::Tensor> restore_inputs();
+  void check_inputs(std::span<const at::Tensor> inputs, const char* when) const;
+  void run_region(std::span<const at::Tensor> inputs);
+  void put_gradients_back();
+  void compare(std::size_t slot, const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void check_saved() ABSL_LOCKS_EXCLUDED(mutex_);
+  [[noreturn]] void fail_determinism(const std::string& what) const;
+
+  RegionRecord& record_;
+  const std::vector<bool> wanted_;
+  std::size_t last_wanted_ = 0;
+  std::vector<bool> handwritten_;  // for each slot, whether its node must not be interrupted
+  std::thread::id thread_;         // that runs the region's code
+  int exceptions_at_start_ = 0;    // in flight on that thread
+  std::unique_ptr<OperatorLog> operators_;
+
+  absl::Mutex mutex_;  // a backward inside the region may save on several threads
+  std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Mismatch> mismatches_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Mismatch> mutations_ ABSL_GUARDED_BY(mutex_);
+  std::size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_REPLAY_PASS_H_

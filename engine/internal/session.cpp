@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/session.h"
+
+#include <atomic>
+#include <utility>
+
+#include "reprise/engine/internal/group_state.h"
+
+namespace reprise::engine_internal {
+
+Request current_request() {
+  static std::atomic<std::int64_t> next_read{0};
+  Request request;
+  request.backward = hooks_internal::backward_info();
+  request.group = GroupState::entered();
+  if (request.group) {
+    request.session = {SessionId::Kind::kGroup, request.group->number()};
+  } else if (request.backward.id >= 0) {
+    request.session = {SessionId::Kind::kBackward, request.backward.id};
+  } else {
+    request.session = {SessionId::Kind::kRead, next_read.fetch_add(1)};
+  }
+  return request;
+}
+
+void Session::fill(std::uint32_t slot, RecomputedTensor value) {
+  if (slot >= values_.size()) {
+    values_.resize(slot + 1);
+    taken_.resize(slot + 1);
+  }
+  values_[slot] = std::move(value);
+  taken_[slot] = false;
+}
+
+RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking) {
+  if (reader_ != asking.node) {
+    forget_last_reader();
+  }
+  taken_[slot] = true;
+  if (asking.node == nullptr || asking.node_reads_once) {
+    return std::exchange(values_[slot], {});
+  }
+  reader_ = asking.node;
+  read_.push_back(slot);
+  return values_[slot];
+}
+
+at::Tensor Session::drop(std::uint32_t slot) {
+  return slot < values_.size() ? std::exchange(values_[slot], {}).tensor : at::Tensor();
+}
+
+void Session::forget_last_reader() {
+  for (const std::uint32_t slot : read_) {
+    values_[slot] = {};
+  }
+  read_.clear();
+  reader_ = nullptr;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A session: the requests for saved tensors that share one replay of a region. Each backward is
+// one, so is each GraphExecGroup, and each read outside of a backward.
+#ifndef REPRISE_ENGINE_INTERNAL_SESSION_H_
+#define REPRISE_ENGINE_INTERNAL_SESSION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/internal/stream_marks.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+
+class Frame;
+class GroupState;
+
+struct SessionId {
+  enum class Kind : std::uint8_t { kBackward, kGroup, kRead };
+  Kind kind = Kind::kRead;
+  std::int64_t number = 0;
+  friend bool operator==(const SessionId&, const SessionId&) = default;
+};
+
+// Who asks, on the calling thread.
+struct Request {
+  SessionId session;
+  hooks_internal::BackwardInfo backward;
+  std::shared_ptr<GroupState> group;  // for kGroup
+};
+Request current_request();
+
+// What a replay supplies for one slot.
+struct RecomputedTensor {
+  at::Tensor tensor;
+  std::int64_t version = 0;
+};
+
+// One session's part in one frame. Guarded by the frame's mutex.
+class Session {
+ public:
+  explicit Session(SessionId id) : id_(id) {}
+
+  const SessionId& id() const { return id_; }
+
+  bool has(std::uint32_t slot) const {
+    return slot < values_.size() && values_[slot].tensor.defined();
+  }
+  // True if nobody has been given the slot's tensor in this session: a replay should supply it.
+  bool wants(std::uint32_t slot) const {
+    return !has(slot) && (slot >= taken_.size() || !taken_[slot]);
+  }
+
+  // To be called when a slot is missing. A group spans several backwards: when one asks for what an
+  // earlier one was given, it will ask for the rest as well, so all are wanted again.
+  void restart_if_taken(std::uint32_t slot) {
+    if (id_.kind == SessionId::Kind::kGroup && slot < taken_.size() && taken_[slot]) {
+      taken_.assign(taken_.size(), false);
+    }
+  }
+
+  // Adds what a replay has recomputed.
+  void fill(std::uint32_t slot, RecomputedTensor value);
+
+  // Hands out the slot's tensor. A node that may ask again finds it until another node asks.
+  RecomputedTensor take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking);
+
+  // Forgets the slot's tensor, which is returned so that it is freed outside of the lock.
+  at::Tensor drop(std::uint32_t slot);
+
+  StreamMarks& marks() { return marks_; }
+
+  // The thread that replays for this session just now.
+  std::thread::id replaying;
+
+ private:
+  void forget_last_reader();
+
+  SessionId id_;
+  std::vector<RecomputedTensor> values_;
+  std::vector<bool> taken_;
+  const void* reader_ = nullptr;  // the node that was handed the tensors below and may ask again
+  absl::InlinedVector<std::uint32_t, 4> read_;
+  StreamMarks marks_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_SESSION_H_

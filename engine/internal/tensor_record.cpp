@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/tensor_record.h"
+
+#include <ATen/SequenceNumber.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
+#include <c10/util/Type.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "reprise/engine/internal/operator_log.h"
+#include "reprise/hooks/internal/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// A nested tensor has neither sizes nor strides to speak of.
+TensorMetadata::Dims dims_of(const at::Tensor& tensor, bool strides) {
+  if (tensor.is_nested() || (strides && tensor.layout() != c10::kStrided)) {
+    return {};
+  }
+  const at::IntArrayRef dims = strides ? tensor.strides() : tensor.sizes();
+  return {dims.begin(), dims.end()};
+}
+
+bool same_dims(const TensorMetadata::Dims& recorded, at::IntArrayRef dims) {
+  return std::equal(recorded.begin(), recorded.end(), dims.begin(), dims.end());
+}
+
+c10::weak_intrusive_ptr<c10::StorageImpl> storage_of(const at::Tensor& tensor) {
+  if (tensor.has_storage()) {
+    return tensor.storage().getWeakStorageImpl();
+  }
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
+}
+
+// Read from the tensor's own record: Tensor::grad_fn() may rebuild a view's history.
+torch::autograd::Node* node_of(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta == nullptr ? nullptr : meta->grad_fn_.get();
+}
+
+const std::type_info* producer_of(const at::Tensor& tensor) {
+  const torch::autograd::Node* node = node_of(tensor);
+  return node == nullptr ? nullptr : &typeid(*node);
+}
+
+template <class Function>
+auto without_recording(const at::Tensor& tensor, Function&& function) {
+  const at::NoGradGuard no_grad;
+  const OperatorLogPause pause;
+  return function(hooks_internal::detached_alias(tensor));
+}
+
+}  // namespace
+
+bool is_produced_by_handwritten_node(const at::Tensor& tensor) {
+  torch::autograd::Node* node = node_of(tensor);
+  return node != nullptr && !node->is_traceable();
+}
+
+TensorMetadata::TensorMetadata(const at::Tensor& tensor)
+    : sizes(dims_of(tensor, /*strides=*/false)),
+      strides(dims_of(tensor, /*strides=*/true)),
+      dtype(tensor.scalar_type()),
+      device(tensor.device()),
+      layout(tensor.layout()),
+      requires_grad(tensor.requires_grad()) {}
+
+bool TensorMetadata::matches(const at::Tensor& tensor) const {
+  if (dtype != tensor.scalar_type() || device != tensor.device() || layout != tensor.layout() ||
+      requires_grad != tensor.requires_grad()) {
+    return false;
+  }
+  if (tensor.is_nested()) {
+    return true;
+  }
+  return same_dims(sizes, tensor.sizes()) &&
+         (layout != c10::kStrided || same_dims(strides, tensor.strides()));
+}
+
+std::string TensorMetadata::to_string() const {
+  return c10::str(dtype, " [", c10::Join(", ", sizes), "] strides [", c10::Join(", ", strides),
+                  "] ", layout, " on ", device, requires_grad ? ", requires grad" : "");
+}
+
+TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& options)
+    : metadata_(tensor),
+      storage_(storage_of(tensor)),
+      version_(tensor._version()),
+      node_number_(at::sequence_number::peek()),
+      producer_(producer_of(tensor)),
+      handwritten_(is_produced_by_handwritten_node(tensor)) {
+  if (options.check == DeterminismCheck::kValues) {
+    contents_ = std::make_unique<Contents>();
+    contents_->fingerprint = without_recording(tensor, &Fingerprint::of);
+  } else if (options.check == DeterminismCheck::kCallback) {
+    contents_ = std::make_unique<Contents>();
+    contents_->description = without_recording(tensor, *options.describe);
+  }
+}
+
+std::optional<std::string> TensorRecord::difference(const at::Tensor& recomputed,
+                                                    const RecordOptions& options) const {
+  if (options.check == DeterminismCheck::kNone) {
+    return std::nullopt;
+  }
+  if (options.check == DeterminismCheck::kCallback) {
+    const std::string now = without_recording(recomputed, *options.describe);
+    if (now == contents_->description) {
+      return std::nullopt;
+    }
+    return c10::str("saved: ", contents_->description, "; recomputed: ", now);
+  }
+  if (!metadata_.matches(recomputed)) {
+    return c10::str("saved metadata: ", metadata_.to_string(),
+                    "; recomputed metadata: ", TensorMetadata(recomputed).to_string());
+  }
+  if (options.check == DeterminismCheck::kValues &&
+      !Fingerprint::equal(*contents_->fingerprint,
+                          without_recording(recomputed, &Fingerprint::of))) {
+    return c10::str("same metadata (", metadata_.to_string(), ") but other values");
+  }
+  return std::nullopt;
+}
+
+bool TensorRecord::shares_memory_with(const at::Tensor& recomputed) const {
+  return recomputed.has_storage() &&
+         storage_._unsafe_get_target() == recomputed.storage().unsafeGetStorageImpl();
+}
+
+std::string TensorRecord::producer() const {
+  if (producer_ == nullptr) {
+    return "no recorded operator";
+  }
+  std::string name = c10::demangle(producer_->name());
+  return name.substr(name.rfind(':') + 1);
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a frame remembers of a tensor that autograd saved in forward, instead of the tensor.
+#ifndef REPRISE_ENGINE_INTERNAL_TENSOR_RECORD_H_
+#define REPRISE_ENGINE_INTERNAL_TENSOR_RECORD_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Layout.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/StorageImpl.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeinfo>
+
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/internal/fingerprint.h"
+
+namespace reprise::engine_internal {
+
+// Shape, strides, dtype, device, layout and requires-grad.
+struct TensorMetadata {
+  using Dims = absl::InlinedVector<std::int64_t, 4>;
+
+  explicit TensorMetadata(const at::Tensor& tensor);
+  bool matches(const at::Tensor& tensor) const;
+  std::string to_string() const;  // "float[2, 3] strides [3, 1] on cpu, requires grad"
+
+  Dims sizes;
+  Dims strides;  // empty unless strided
+  c10::ScalarType dtype;
+  c10::Device device;
+  c10::Layout layout;
+  bool requires_grad;
+};
+
+// Which contents to remember, from the options of the region.
+struct RecordOptions {
+  DeterminismCheck check = DeterminismCheck::kMetadata;
+  const std::function<std::string(const at::Tensor&)>* describe = nullptr;
+};
+
+// True for a result of a torch::autograd::Function, which may be saving it just now. LibTorch
+// leaves that result in a reference cycle if such a save is left by an exception.
+bool is_produced_by_handwritten_node(const at::Tensor& tensor);
+
+class TensorRecord {
+ public:
+  TensorRecord(const at::Tensor& tensor, const RecordOptions& options);
+
+  // What differs in `recomputed`, in words; nothing if it agrees as far as the check demands.
+  std::optional<std::string> difference(const at::Tensor& recomputed,
+                                        const RecordOptions& options) const;
+
+  // True if `recomputed` lies in the memory that the tensor of forward lay in, so that the region
+  // did not make it: it came from outside.
+  bool shares_memory_with(const at::Tensor& recomputed) const;
+
+  // The save was part of a hand-written node's, see is_produced_by_handwritten_node().
+  bool is_handwritten() const { return handwritten_; }
+  // Equal for the tensors that one node saves, different for those that the next node saves.
+  std::uint64_t node_number() const { return node_number_; }
+
+  std::int64_t version() const { return version_; }
+  // The operator whose result the tensor was, "AddmmBackward0"; or "no recorded operator".
+  std::string producer() const;
+  const TensorMetadata& metadata() const { return metadata_; }
+
+ private:
+  struct Contents {
+    std::optional<Fingerprint> fingerprint;
+    std::string description;
+  };
+
+  TensorMetadata metadata_;
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // its address cannot be given out anew
+  std::int64_t version_;
+  std::uint64_t node_number_;
+  const std::type_info* producer_;
+  bool handwritten_;
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_TENSOR_RECORD_H_

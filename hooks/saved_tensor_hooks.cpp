@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/saved_tensor_hooks.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <exception>
+#include <utility>
+
+#include "reprise/hooks/internal/hook_stack.h"
+
+namespace reprise {
+namespace hooks_internal {
+
+PackedTensor::~PackedTensor() = default;
+TensorPacker::~TensorPacker() = default;
+
+namespace {
+
+class PackerHooks final : public SavedVariableHooks {
+ public:
+  explicit PackerHooks(std::shared_ptr<TensorPacker> packer) : packer_(std::move(packer)) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    // An own alias: a hook that kept the live tensor of a node's output would make a cycle.
+    packed_ = packer_->pack(detached_alias(tensor));
+    packer_.reset();
+  }
+
+  at::Tensor call_unpack_hook() override {
+    at::Tensor tensor;
+    try {
+      tensor = packed_->unpack();
+    } catch (const std::exception&) {
+      throw;
+    } catch (...) {
+      throw SavedTensorHookError(
+          "[hooks.unpack] a saved-tensor unpack hook threw something that is no std::exception; "
+          "such an exception cannot leave a backward, derive it from std::exception");
+    }
+    if (!tensor.defined()) {
+      throw SavedTensorHookError(
+          "[hooks.unpack] Output of saved tensor unpack_hook expected to be a Tensor but it is "
+          "undefined; return a tensor with the values that were packed");
+    }
+    return tensor;
+  }
+
+ private:
+  std::shared_ptr<TensorPacker> packer_;
+  std::unique_ptr<PackedTensor> packed_;
+};
+
+class PackerProvider final : public HookProvider {
+ public:
+  explicit PackerProvider(std::shared_ptr<TensorPacker> packer) : packer_(std::move(packer)) {}
+  std::unique_ptr<SavedVariableHooks> make_hooks() override {
+    return std::make_unique<PackerHooks>(packer_);
+  }
+
+ private:
+  std::shared_ptr<TensorPacker> packer_;
+};
+
+}  // namespace
+
+void register_packer(torch::autograd::SavedVariable& saved, std::shared_ptr<TensorPacker> packer) {
+  saved.register_hooks(std::make_unique<PackerHooks>(std::move(packer)));
+}
+
+}  // namespace hooks_internal
+
+using hooks_internal::HookScope;
+
+SavedTensorHookError::SavedTensorHookError(std::string message)
+    : c10::Error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, std::move(message)) {}
+
+SavedTensorHooksGuard::SavedTensorHooksGuard(std::shared_ptr<hooks_internal::TensorPacker> packer,
+                                             Private /*tag*/)
+    : scope_(std::make_unique<HookScope>(
+          std::make_shared<hooks_internal::PackerProvider>(std::move(packer)))) {}
+
+SavedTensorHooksGuard::~SavedTensorHooksGuard() = default;
+
+DisableSavedTensorHooksGuard::DisableSavedTensorHooksGuard(const std::string& message)
+    : previous_message_(at::SavedTensorDefaultHooks::get_disabled_error_message()) {
+  TORCH_CHECK(hooks_internal::innermost_provider() == nullptr, message);
+  at::SavedTensorDefaultHooks::disable(message);
+}
+
+DisableSavedTensorHooksGuard::~DisableSavedTensorHooksGuard() {
+  if (previous_message_) {
+    at::SavedTensorDefaultHooks::disable(*previous_message_, /*fail_if_non_empty=*/false);
+  } else {
+    at::SavedTensorDefaultHooks::enable();
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: saved_tensor_hooks.h
+//
+// Saved-tensor hooks for C++: decide what autograd keeps instead of a tensor that it saves for
+// backward (a copy on disk, a smaller type, anything), and how the tensor comes back. LibTorch has
+// such hooks for Python only.
+//
+// Not for dropping and recomputing activations (that is `reprise::checkpoint()`), nor for moving
+// them to the host (`SaveOnCpuGuard`).
+//
+// Example:
+//
+//   reprise::SavedTensorHooksGuard halves(
+//       [](const at::Tensor& t) { return t.to(at::kHalf); },          // forward
+//       [](const at::Tensor& half) { return half.to(at::kFloat); });  // backward
+//   loss = model->forward(x).sum();
+//
+// Thread-safety: guards concern the calling thread, and the device threads of a backward that it
+// calls. Threads that it starts do not inherit them. Callables may be called on such a device
+// thread, and by several at once.
+#ifndef REPRISE_HOOKS_SAVED_TENSOR_HOOKS_H_
+#define REPRISE_HOOKS_SAVED_TENSOR_HOOKS_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "reprise/hooks/export.h"
+
+namespace torch::autograd {
+class SavedVariable;
+}  // namespace torch::autograd
+
+namespace reprise {
+
+// An unpack hook returned no tensor, or threw something that is no std::exception (which LibTorch's
+// device threads cannot carry).
+class REPRISE_API SavedTensorHookError : public c10::Error {
+ public:
+  explicit SavedTensorHookError(std::string message);
+};
+
+namespace hooks_internal {
+
+class HookScope;
+
+// What a pack hook made, with the way back.
+class REPRISE_API PackedTensor {
+ public:
+  PackedTensor() = default;
+  PackedTensor(const PackedTensor&) = delete;
+  PackedTensor& operator=(const PackedTensor&) = delete;
+  virtual ~PackedTensor();
+  virtual at::Tensor unpack() = 0;
+};
+
+class REPRISE_API TensorPacker {
+ public:
+  TensorPacker() = default;
+  TensorPacker(const TensorPacker&) = delete;
+  TensorPacker& operator=(const TensorPacker&) = delete;
+  virtual ~TensorPacker();
+  virtual std::unique_ptr<PackedTensor> pack(const at::Tensor& tensor) = 0;
+};
+
+template <class Pack, class Unpack>
+struct CallablePair {
+  Pack pack;
+  Unpack unpack;
+};
+
+template <class Hooks>
+using PackedBy =
+    std::remove_cvref_t<decltype(std::declval<Hooks&>().pack(std::declval<const at::Tensor&>()))>;
+
+// Autograd may ask for a tensor again (retain_graph), so unpack gets an lvalue.
+template <class Hooks>
+concept PackUnpack = requires(Hooks& hooks, PackedBy<Hooks>& packed) {
+  { hooks.unpack(packed) } -> std::convertible_to<at::Tensor>;
+};
+
+template <PackUnpack Hooks>
+class PackerOf final : public TensorPacker {
+ public:
+  explicit PackerOf(std::shared_ptr<Hooks> hooks) : hooks_(std::move(hooks)) {}
+
+  std::unique_ptr<PackedTensor> pack(const at::Tensor& tensor) override {
+    return std::make_unique<Packed>(hooks_, hooks_->pack(tensor));
+  }
+
+ private:
+  class Packed final : public PackedTensor {
+   public:
+    Packed(std::shared_ptr<Hooks> hooks, PackedBy<Hooks>&& packed)
+        : hooks_(std::move(hooks)), packed_(std::move(packed)) {}
+    at::Tensor unpack() override { return hooks_->unpack(packed_); }
+
+   private:
+    std::shared_ptr<Hooks> hooks_;
+    PackedBy<Hooks> packed_;
+  };
+
+  std::shared_ptr<Hooks> hooks_;
+};
+
+template <PackUnpack Hooks>
+std::shared_ptr<TensorPacker> make_packer(std::shared_ptr<Hooks> hooks) {
+  return std::make_shared<PackerOf<Hooks>>(std::move(hooks));
+}
+
+template <PackUnpack Hooks>
+std::shared_ptr<TensorPacker> make_packer(Hooks hooks) {
+  return make_packer(std::make_shared<Hooks>(std::move(hooks)));
+}
+
+template <class Pack, class Unpack>
+std::shared_ptr<TensorPacker> make_packer(Pack pack, Unpack unpack) {
+  return make_packer(CallablePair<Pack, Unpack>{std::move(pack), std::move(unpack)});
+}
+
+REPRISE_API void register_packer(torch::autograd::SavedVariable& saved,
+                                 std::shared_ptr<TensorPacker> packer);
+
+}  // namespace hooks_internal
+
+// While alive, every tensor that autograd saves on this thread goes through `pack`, and comes back
+// through `unpack` when backward asks. Guards nest; only the innermost applies. A guard may be
+// destroyed in any order.
+//
+// pack(tensor) gets a detached alias of the saved tensor (same data, never its graph), with grad
+//   mode off, and returns a value of any movable type, which autograd owns from then on. It must
+//   not change the tensor in place: that is a c10::Error at the operator. Called once a saved
+//   tensor; not for undefined tensors or for numbers that LibTorch wrapped into tensors.
+// unpack(packed) returns the tensor, each time it is asked for (more than once with retain_graph).
+//   Its autograd history is ignored. A change in place of the original since pack is not detected.
+//
+// Exceptions of either keep their type: pack's surface at the operator, unpack's at backward.
+// Constructors throw c10::Error if hooks are disabled on this thread.
+class [[nodiscard]] REPRISE_API SavedTensorHooksGuard {
+ public:
+  template <class Pack, class Unpack>
+  requires std::invocable<Pack&, const at::Tensor&> SavedTensorHooksGuard(Pack pack, Unpack unpack)
+      : SavedTensorHooksGuard(hooks_internal::make_packer(std::move(pack), std::move(unpack)),
+                              Private{}) {}
+
+  // From an object with member functions `pack` and `unpack`, or a std::shared_ptr to one.
+  template <class Hooks>
+  requires(!std::same_as<std::remove_cvref_t<Hooks>,
+                         SavedTensorHooksGuard>) explicit SavedTensorHooksGuard(Hooks hooks)
+      : SavedTensorHooksGuard(hooks_internal::make_packer(std::move(hooks)), Private{}) {}
+
+  ~SavedTensorHooksGuard();
+  SavedTensorHooksGuard(const SavedTensorHooksGuard&) = delete;
+  SavedTensorHooksGuard& operator=(const SavedTensorHooksGuard&) = delete;
+
+ private:
+  struct Private {};
+  SavedTensorHooksGuard(std::shared_ptr<hooks_internal::TensorPacker> packer, Private);
+
+  std::unique_ptr<hooks_internal::HookScope> scope_;
+};
+
+// Hooks for one tensor that a node has saved already. Packs at once.
+// Throws LibTorch's c10::Error if the slot is empty or freed, or has hooks.
+template <class Pack, class Unpack>
+void register_saved_tensor_hooks(torch::autograd::SavedVariable& saved, Pack pack, Unpack unpack) {
+  hooks_internal::register_packer(saved,
+                                  hooks_internal::make_packer(std::move(pack), std::move(unpack)));
+}
+
+// While alive, no saved-tensor hooks can be set on this thread: making a guard, or entering a
+// region, throws c10::Error with `message`. The constructor throws the same if hooks are active.
+// Guards nest, the innermost message is used; each restores what it found.
+class [[nodiscard]] REPRISE_API DisableSavedTensorHooksGuard {
+ public:
+  explicit DisableSavedTensorHooksGuard(const std::string& message);
+  ~DisableSavedTensorHooksGuard();
+  DisableSavedTensorHooksGuard(const DisableSavedTensorHooksGuard&) = delete;
+  DisableSavedTensorHooksGuard& operator=(const DisableSavedTensorHooksGuard&) = delete;
+
+ private:
+  std::optional<std::string> previous_message_;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_HOOKS_SAVED_TENSOR_HOOKS_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: reprise.h
+//
+// Everything that most programs need of Reprise in one include. It includes no header of
+// torch::nn; the wrappers for modules stand in "reprise/engine/checkpointed_module.h".
+//
+// Not for a header of your own that is included in many places: name the one header that it needs
+// (usually "reprise/engine/checkpoint.h").
+//
+// Example:
+//
+//   #include "reprise/reprise.h"
+//
+//   at::Tensor y = reprise::checkpoint([&](const at::Tensor& x) { return block->forward(x); }, x);
+//
+// Thread-safety: see each header.
+#ifndef REPRISE_REPRISE_H_
+#define REPRISE_REPRISE_H_
+
+#include "reprise/engine/checkpoint.h"
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/checkpoint_sequential.h"
+#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/debug_mode.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/graph_exec_group.h"
+#include "reprise/engine/memory_report.h"
+#include "reprise/engine/recomputing.h"
+#include "reprise/hooks/save_on_cpu.h"
+#include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/rng/rng_fork_guard.h"
+#include "reprise/rng/rng_state.h"
+
+#endif  // REPRISE_REPRISE_H_

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/rng/rng_state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/AcceleratorHooksInterface.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+using Hooks = at::AcceleratorHooksInterface;
+
+// How often a state was restored on this thread; tells `RngSnapshot::complete` that a generator can
+// have been drawn from although it stands where it stood.
+thread_local std::uint64_t restores_on_this_thread = 0;
+
+// Null if `type` has no generators: it is no accelerator, or a backend without hooks.
+const Hooks* find_hooks(at::DeviceType type) {
+  if (!at::accelerator::isAccelerator(type)) return nullptr;
+  if (type == at::kPrivateUse1 && !at::isPrivateUse1HooksRegistered()) return nullptr;
+  return &at::globalContext().getAcceleratorHooksInterface(type);
+}
+
+// `device` with the index of the current device if it had none.
+at::Device with_index(at::Device device) {
+  if (device.has_index() || !c10::impl::hasDeviceGuardImpl(device.type())) return device;
+  return c10::impl::getDeviceGuardImpl(device.type())->getDevice();
+}
+
+// The current device of the accelerator, if there is one; asking does not initialise it. Not to be
+// cached: a PrivateUse1 backend may register, and the current device changes.
+std::optional<at::Device> current_accelerator() {
+  const std::optional<at::DeviceType> type = at::accelerator::getAccelerator();
+  if (!type || !c10::impl::hasDeviceGuardImpl(*type)) return std::nullopt;
+  const auto* guard = c10::impl::getDeviceGuardImpl(*type);
+  if (guard->deviceCount() == 0) return std::nullopt;
+  return guard->getDevice();
+}
+
+// A backend that cannot tell counts as in use: its generator is then captured rather than missed.
+// The last one is remembered, since each refusal is an exception and every region asks.
+bool is_in_use(at::Device device) {
+  static std::atomic<const Hooks*> cannot_tell = nullptr;
+  const Hooks* hooks = find_hooks(device.type());
+  if (hooks == nullptr) return false;
+  if (cannot_tell.load(std::memory_order_relaxed) == hooks) return true;
+  try {
+    return hooks->hasPrimaryContext(device.index());
+  } catch (const c10::NotImplementedError&) {
+    cannot_tell.store(hooks, std::memory_order_relaxed);
+    return true;
+  }
+}
+
+// Undefined if the device's backend has no generators.
+at::Generator default_generator(at::Device device) {
+  static std::atomic<const Hooks*> has_none = nullptr;
+  const Hooks* hooks = find_hooks(device.type());
+  if (hooks == nullptr || has_none.load(std::memory_order_relaxed) == hooks) return {};
+  try {
+    return hooks->getDefaultGenerator(with_index(device).index());
+  } catch (const c10::NotImplementedError&) {
+    has_none.store(hooks, std::memory_order_relaxed);
+    return {};
+  }
+}
+
+const c10::TensorImpl& check_state_tensor(const c10::intrusive_ptr<c10::TensorImpl>& state,
+                                          at::Device device) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      state.defined() && state->is_cpu() && state->is_contiguous(),
+      "[rng.capture] the state of a generator cannot be read; the generator on ", device,
+      " gave a state tensor that is not a contiguous CPU tensor; give its class get_offset() and "
+      "set_offset(), or a get_state() that returns contiguous bytes on the CPU");
+  return *state;
+}
+
+std::size_t byte_count(const c10::TensorImpl& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * tensor.itemsize();
+}
+
+// A copy, because a generator may hand out the tensor that it goes on changing; without the
+// dispatcher, so that no mode sees it.
+c10::intrusive_ptr<c10::TensorImpl> copy_state_tensor(const c10::GeneratorImpl& impl) {
+  const auto held = impl.get_state();
+  const c10::TensorImpl& state = check_state_tensor(held, impl.device());
+  const at::TensorBase copy =
+      at::detail::empty_cpu(state.sizes(), c10::typeMetaToScalarType(state.dtype()));
+  if (byte_count(state) > 0) std::memcpy(copy.mutable_data_ptr(), state.data(), byte_count(state));
+  return copy.getIntrusivePtr();
+}
+
+bool has_state_tensor(const c10::GeneratorImpl& impl, const c10::TensorImpl& expected) {
+  const auto held = impl.get_state();
+  const c10::TensorImpl& state = check_state_tensor(held, impl.device());
+  const std::size_t size = byte_count(state);
+  return size == byte_count(expected) &&
+         (size == 0 || std::memcmp(state.data(), expected.data(), size) == 0);
+}
+
+bool is_mt19937(const c10::GeneratorImpl& impl) {
+  // Not a subclass: it may have more to it than the engine.
+  return typeid(impl) == typeid(at::CPUGeneratorImpl);
+}
+
+// The engine's only member, without the 2.5 KB copy that `data()` makes.
+const at::mt19937_data_pod& data_of(const at::mt19937& engine) {
+  static_assert(std::is_standard_layout_v<at::mt19937> &&
+                sizeof(at::mt19937) == sizeof(at::mt19937_data_pod));
+  return reinterpret_cast<const at::mt19937_data_pod&>(engine);
+}
+
+at::CPUGeneratorImpl& as_mt19937(c10::GeneratorImpl& impl) {
+  return static_cast<at::CPUGeneratorImpl&>(impl);
+}
+
+}  // namespace
+
+struct RngState::CpuEngine {
+  explicit CpuEngine(at::CPUGeneratorImpl& impl)
+      : engine(impl.engine()),
+        next_float(impl.next_float_normal_sample()),
+        next_double(impl.next_double_normal_sample()) {}
+
+  void restore(at::CPUGeneratorImpl& impl) const {
+    impl.set_engine(engine);
+    impl.set_next_float_normal_sample(next_float);
+    impl.set_next_double_normal_sample(next_double);
+  }
+
+  [[nodiscard]] bool is_current(at::CPUGeneratorImpl& impl) const {
+    const at::mt19937 engine_now = impl.engine();
+    const at::mt19937_data_pod& then = data_of(engine);
+    const at::mt19937_data_pod& now = data_of(engine_now);
+    return then.left_ == now.left_ && then.next_ == now.next_ && then.seed_ == now.seed_ &&
+           then.seeded_ == now.seeded_ &&
+           std::memcmp(then.state_.data(), now.state_.data(), sizeof(then.state_)) == 0 &&
+           next_float == impl.next_float_normal_sample() &&
+           next_double == impl.next_double_normal_sample();
+  }
+
+  at::mt19937 engine;
+  std::optional<float> next_float;
+  std::optional<double> next_double;
+};
+
+RngState::RngState(at::Generator generator, Value value)
+    : generator_(std::move(generator)), value_(std::move(value)) {}
+
+std::optional<RngState::Philox> RngState::read_philox(const c10::GeneratorImpl& impl) {
+  try {
+    const std::uint64_t offset = impl.get_offset();
+    return Philox{.seed = impl.current_seed(), .offset = offset};
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
+RngState::Value RngState::read(c10::GeneratorImpl& impl) {
+  if (is_mt19937(impl)) return std::make_shared<const CpuEngine>(as_mt19937(impl));
+  if (const auto philox = read_philox(impl)) return *philox;
+  return copy_state_tensor(impl);
+}
+
+RngState RngState::capture(const at::Generator& generator) {
+  if (!generator.defined()) {
+    throw std::invalid_argument(
+        "[rng.capture] an undefined generator has no state; received at::Generator(); pass a "
+        "generator such as at::detail::getDefaultCPUGenerator()");
+  }
+  c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
+  const std::scoped_lock lock(impl.mutex_);
+  return {generator, read(impl)};
+}
+
+void RngState::restore() const {
+  ++restores_on_this_thread;
+  c10::GeneratorImpl& impl = *generator_.unsafeGetGeneratorImpl();
+  const std::scoped_lock lock(impl.mutex_);
+  if (const auto* engine = std::get_if<std::shared_ptr<const CpuEngine>>(&value_)) {
+    (*engine)->restore(as_mt19937(impl));
+  } else if (const auto* philox = std::get_if<Philox>(&value_)) {
+    if (impl.current_seed() != philox->seed) impl.set_current_seed(philox->seed);
+    impl.set_offset(philox->offset);
+  } else {
+    impl.set_state(*std::get<StateTensor>(value_));
+  }
+}
+
+bool RngState::is_current() const {
+  c10::GeneratorImpl& impl = *generator_.unsafeGetGeneratorImpl();
+  const std::scoped_lock lock(impl.mutex_);
+  if (const auto* engine = std::get_if<std::shared_ptr<const CpuEngine>>(&value_)) {
+    return (*engine)->is_current(as_mt19937(impl));
+  }
+  if (const auto* philox = std::get_if<Philox>(&value_)) {
+    return impl.get_offset() == philox->offset && impl.current_seed() == philox->seed;
+  }
+  return has_state_tensor(impl, *std::get<StateTensor>(value_));
+}
+
+RngState RngState::start_of(const at::Generator& generator) {
+  const c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
+  std::optional<Philox> now;
+  {
+    const std::scoped_lock lock(generator.unsafeGetGeneratorImpl()->mutex_);
+    if (!is_mt19937(impl)) now = read_philox(impl);
+  }
+  TORCH_CHECK(now.has_value(), "[rng.complete] device ", impl.device(),
+              " came into use inside a region, and where "
+              "its generator stood before is unknown; received a generator that gives no offset; "
+              "use the device once before the region (create a tensor on it), or turn "
+              "preserve_rng_state off");
+  return {generator, Philox{.seed = now->seed, .offset = 0}};
+}
+
+RngSnapshot RngSnapshot::capture(std::span<const at::Device> devices,
+                                 std::span<const at::Generator> extra) {
+  RngSnapshot snapshot;
+  snapshot.restores_before_ = restores_on_this_thread;
+  snapshot.add(at::detail::getDefaultCPUGenerator());
+  for (const at::Device device : devices) snapshot.add_default_generator(device);
+  snapshot.add_accelerator_in_use();
+  for (const at::Generator& generator : extra) snapshot.add(generator);
+  return snapshot;
+}
+
+void RngSnapshot::complete() {
+  if (completed_) return;
+  add_accelerator_that_came_into_use();
+  if (restores_on_this_thread == restores_before_) {
+    // partition, which swaps, keeps every state whole if asking a generator throws.
+    const auto moved = [](const RngState& state) { return !state.is_current(); };
+    states_.erase(std::partition(states_.begin(), states_.end(), moved), states_.end());
+  }
+  completed_ = true;
+}
+
+bool RngSnapshot::contains(const at::Generator& generator) const noexcept {
+  return std::any_of(states_.begin(), states_.end(),
+                     [&](const RngState& state) { return state.generator() == generator; });
+}
+
+void RngSnapshot::add(const at::Generator& generator) {
+  if (!generator.defined() || contains(generator)) return;
+  states_.push_back(RngState::capture(generator));
+}
+
+void RngSnapshot::add_default_generator(at::Device device) {
+  if (!device.is_cpu()) add(default_generator(device));
+}
+
+void RngSnapshot::add_accelerator_in_use() {
+  const std::optional<at::Device> accelerator = current_accelerator();
+  if (!accelerator) return;
+  accelerator_was_in_use_ = is_in_use(*accelerator);
+  if (accelerator_was_in_use_) {
+    add_default_generator(*accelerator);
+  } else {
+    idle_accelerator_ = accelerator;
+  }
+}
+
+void RngSnapshot::add_accelerator_that_came_into_use() {
+  if (accelerator_was_in_use_) return;
+  const std::optional<at::Device> accelerator =
+      idle_accelerator_ ? idle_accelerator_ : current_accelerator();
+  if (!accelerator || !is_in_use(*accelerator)) return;
+  const at::Generator generator = default_generator(*accelerator);
+  if (!generator.defined() || contains(generator)) return;
+  states_.push_back(RngState::start_of(generator));
+}
+
+}  // namespace reprise

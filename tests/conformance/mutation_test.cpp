@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Conformance row 40, and what belongs to it: tensors that are changed in place between forward and
+// replay.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void change(const at::Tensor& tensor) {
+  const torch::NoGradGuard no_grad;
+  tensor.add_(1);
+}
+
+class CheckpointMutation : public ConformanceTest {
+ protected:
+  // Forward must have made `y`; the message of the MutationError that backward throws.
+  std::string message_of(const at::Tensor& y, const Tensors& inputs) {
+    std::string message;
+    const std::int64_t bytes = live_cpu_bytes();
+    try {
+      gradients(y, inputs);
+      ADD_FAILURE() << "no error";
+    } catch (const MutationError& error) {
+      message = error.what_without_backtrace();
+    }
+    EXPECT_EQ(live_cpu_bytes(), bytes);
+    return message;
+  }
+};
+
+at::Tensor relu_in_the_replay(at::Tensor x) {
+  if (is_recomputing()) {
+    const torch::NoGradGuard no_grad;
+    x.relu_();
+  }
+  return x.exp().sin();
+}
+
+TEST_F(CheckpointMutation, C040_AReplayThatChangesItsInputIsAnErrorWithEveryCheck) {
+  for (const DeterminismCheck check :
+       {DeterminismCheck::kNone, DeterminismCheck::kMetadata, DeterminismCheck::kValues}) {
+    for (const bool early_stop : {true, false}) {
+      const at::Tensor x = leaf({2, 3});
+      const at::Tensor input = x * 1;
+      const at::Tensor y =
+          checkpoint({.name = "block3", .early_stop = early_stop, .determinism_check = check},
+                     relu_in_the_replay, input);
+      try {
+        gradients(y, {x});
+        FAIL() << "no error";
+      } catch (const CheckpointError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("region 'block3'"));
+      }
+    }
+  }
+}
+
+TEST_F(CheckpointMutation, C040b_AChangedInputIsAnErrorThatNamesIt) {
+  for (const DeterminismCheck check : {DeterminismCheck::kNone, DeterminismCheck::kMetadata}) {
+    const at::Tensor a = leaf({2, 3});
+    const at::Tensor b = leaf({3});
+    const at::Tensor y = checkpoint(
+        {.name = "block3", .determinism_check = check},
+        [](const at::Tensor& p, const at::Tensor& q) { return (p + q).exp().sin(); }, a, b);
+    change(b);
+    EXPECT_THAT(
+        message_of(y, {a, b}),
+        AllOf(HasSubstr("region 'block3'"), HasSubstr("input tensor 1"),
+              HasSubstr("modified in place"), HasSubstr("Float [3]"), HasSubstr("on cpu"),
+              HasSubstr("at version 1, expected version 0"), HasSubstr("allow_external_mutation")));
+  }
+}
+
+TEST_F(CheckpointMutation, C040c_AChangedElementOfAVectorIsAnErrorThatNamesIt) {
+  const at::Tensor x = leaf({3});
+  std::vector<at::Tensor> inputs = {x.exp(), x.sin(), x.cos()};
+  const at::Tensor y = checkpoint(
+      [](const std::vector<at::Tensor>& v) { return (v[0] + v[1] + v[2]).exp(); }, inputs);
+  change(inputs[2]);
+  EXPECT_THAT(message_of(y, {x}), AllOf(HasSubstr("input tensor 2"), HasSubstr("Float [3]")));
+}
+
+TEST_F(CheckpointMutation, C040d_AChangeThroughAViewCounts) {
+  const at::Tensor x = leaf({2, 3});
+  const at::Tensor input = x * 1;
+  const at::Tensor y = checkpoint([](const at::Tensor& t) { return t.exp().sin(); }, input[0]);
+  change(input);
+  EXPECT_THAT(message_of(y, {x}), HasSubstr("input tensor 0"));
+}
+
+TEST_F(CheckpointMutation, C040e_AChangedCapturedTensorIsAnErrorThatNamesIt) {
+  torch::nn::Linear linear(4, 4);
+  const at::Tensor x = leaf({2, 4});
+  const at::Tensor y = checkpoint(
+      {.name = "block3"}, [linear](const at::Tensor& t) mutable { return linear(t.sin()).exp(); },
+      x);
+  change(linear->weight);
+  EXPECT_THAT(message_of(y, {x, linear->weight}),
+              AllOf(HasSubstr("region 'block3'"), HasSubstr("tensors from outside the region"),
+                    HasSubstr("modified in place"), HasSubstr("Float [4, 4]"),
+                    HasSubstr("saved at version 1, now at version 2")));
+}
+
+// No operator saves the captured tensor, so hooks never meet it: only its effect can be seen.
+TEST_F(CheckpointMutation, C040f_AChangedCapturedTensorThatNoOperatorSavesIsFoundByItsValues) {
+  const at::Tensor bias = torch::randn({3});
+  const at::Tensor x = leaf({2, 3});
+  const at::Tensor y = checkpoint(
+      {.name = "block3", .determinism_check = reprise::DeterminismCheck::kValues},
+      [bias](const at::Tensor& t) { return (t + bias).exp().sin(); }, x);
+  change(bias);
+  try {
+    gradients(y, {x});
+    ADD_FAILURE() << "a recomputation from other values was accepted";
+  } catch (const reprise::DeterminismError& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                AllOf(HasSubstr("region 'block3'"), HasSubstr("other values")));
+  }
+}
+
+TEST_F(CheckpointMutation, C040g_MutationMayBeAllowed) {
+  const auto code = [](const at::Tensor& p, const at::Tensor& q) { return (p * q).sin(); };
+  const at::Tensor a = leaf({3});
+  const at::Tensor b = leaf({3});
+  const at::Tensor captured = leaf({3});
+  const at::Tensor y = checkpoint(
+      {.allow_external_mutation = true},
+      [&](const at::Tensor& p, const at::Tensor& q) { return code(p, q * captured); }, a, b);
+  change(b);
+  change(captured);
+  const Tensors expected = gradients(code(a, b * captured), {a, b, captured});  // of the new values
+  expect_same_bits(gradients(y, {a, b, captured}), expected);
+}
+
+TEST_F(CheckpointMutation, C040h_AChangeThatNoReplayCanSeeIsNoError) {
+  const at::Tensor x = leaf({3});
+  const at::Tensor input = x * 1;
+  const at::Tensor y = checkpoint([](const at::Tensor& t) { return t * 2; }, input);
+  change(input);
+  EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], torch::full({3}, 2.0)));
+}
+
+TEST_F(CheckpointMutation, C040i_TheResultMayBeChangedInPlace) {
+  const at::Tensor x = leaf({3});
+  const at::Tensor y = checkpoint([](const at::Tensor& t) { return t.sin().exp(); }, x);
+  y.mul_(2);  // without the region an error: exp needs its result
+  EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], gradients(x.sin().exp() * 2, {x})[0]));
+}
+
+TEST_F(CheckpointMutation, C040j_AnInPlaceOperatorInsideIsNoMutation) {
+  expect_as_plain([&](auto run) -> Tensors {
+    const at::Tensor x = leaf({3});
+    const at::Tensor y =
+        run([](const at::Tensor& t) { return t.sin().mul_(2).exp_().sin(); }, x.exp());
+    return {y.detach(), gradients(y, {x})[0]};
+  });
+}
+
+TEST_F(CheckpointMutation, C040k_ARegionThatChangesItsInputSaysSoInBackward) {
+  const at::Tensor x = leaf({3});
+  const at::Tensor input = x * 1;
+  const at::Tensor y = checkpoint([](at::Tensor t) { return t.mul_(2).exp().sin(); }, input);
+  EXPECT_THAT(message_of(y, {x}), AllOf(HasSubstr("input tensor 0"), HasSubstr("in place")));
+}
+
+TEST_F(CheckpointMutation, C040l_WithoutGradModeTheCodeIsSimplyCalled) {
+  const torch::NoGradGuard no_grad;  // gone before TearDown looks
+  int runs = 0;
+  int contexts = 0;
+  const at::Tensor x = leaf({3});
+  at::Tensor input = x * 1;
+  const at::Tensor y = checkpoint(
+      {.context_fn =
+           [&contexts] {
+             ++contexts;
+             return RegionContexts{};
+           }},
+      [&runs](at::Tensor& t) {
+        ++runs;
+        EXPECT_FALSE(is_recomputing());
+        return t.mul_(2).exp();
+      },
+      input);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(contexts, 1);
+  EXPECT_EQ(live_frames(), 0);
+  EXPECT_FALSE(y.requires_grad());
+  EXPECT_TRUE(bitwise_equal(input, x * 2));
+  EXPECT_TRUE(bitwise_equal(y, (x * 2).exp()));
+}
+
+}  // namespace
+}  // namespace reprise::testing

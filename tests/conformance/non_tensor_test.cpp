@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Conformance rows 116, 118 and 119: arguments and results that are no tensors or need no gradient.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "reprise/engine/checkpoint.h"
+#include "reprise/engine/internal/frame.h"
+#include "tests/testing/bitwise.h"
+
+namespace reprise {
+namespace {
+
+using testing::bitwise_equal;
+
+TEST(Checkpoint, C116_TheSecondArgumentMayBeAnUndefinedTensor) {
+  const auto x = at::ones({5}).requires_grad_();
+  const auto y = checkpoint(
+      [](const at::Tensor& a, const at::Tensor& b) { return b.defined() ? a * b : a.exp(); }, x,
+      at::Tensor());
+  y.sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), at::ones({5}).exp()));
+}
+
+TEST(Checkpoint, C116_TheSecondArgumentMayBeNullopt) {
+  const auto x = at::ones({5}).requires_grad_();
+  const auto region = [](const at::Tensor& a, const std::optional<at::Tensor>& b) {
+    return b ? a * *b : a.exp();
+  };
+  checkpoint(region, x, std::nullopt).sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), at::ones({5}).exp()));
+  x.mutable_grad() = at::Tensor();
+  checkpoint(region, x, std::optional<at::Tensor>(at::full({5}, 3.0))).sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), at::full({5}, 3.0)));
+}
+
+TEST(Checkpoint, C118_NumbersAndTextPassThrough) {
+  int runs = 0;
+  const std::tuple<int, std::string> result = checkpoint(
+      [&runs](int a, double b, const std::string& text) {
+        ++runs;
+        return std::tuple(a + static_cast<int>(b), text + "!");
+      },
+      2, 3.0, std::string("five"));
+  EXPECT_EQ(result, std::tuple(5, std::string("five!")));
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(engine_internal::Frame::live_count(), 0);
+}
+
+TEST(Checkpoint, C119_OneResultWithoutGradIsFine) {
+  const auto x = at::randn({4}).requires_grad_();
+  const auto [with, without] =
+      checkpoint([](const at::Tensor& a) { return std::tuple(a.exp(), a.detach().exp()); }, x);
+  EXPECT_TRUE(with.requires_grad());
+  EXPECT_FALSE(without.requires_grad());
+  with.sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), x.detach().exp()));
+}
+
+TEST(Checkpoint, C119_NoResultWithGradIsNoErrorAndSavesNothing) {
+  const std::int64_t frames = engine_internal::Frame::live_count();
+  const auto x = at::randn({4});
+  const auto y = checkpoint([](const at::Tensor& a) { return a.exp(); }, x);
+  EXPECT_FALSE(y.requires_grad());
+  EXPECT_EQ(engine_internal::Frame::live_count(), frames);
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+
+// What the sanitizers are told, compiled in so that it also holds for a test run by hand and for
+// ctest's listing of the tests. The environment's ASAN_OPTIONS and so on come on top.
+
+extern "C" {
+
+const char* __asan_default_options() { return "detect_stack_use_after_return=1"; }
+
+const char* __ubsan_default_options() { return "print_stacktrace=1:halt_on_error=1"; }
+
+}  // extern "C"

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Makes an allocation of CPU memory fail on purpose.
+#ifndef REPRISE_TESTS_TESTING_FAULT_H_
+#define REPRISE_TESTS_TESTING_FAULT_H_
+
+#include <cstdint>
+
+namespace reprise::testing {
+
+// Called once by the main function of the tests, after install_cpu_memory_counter().
+void install_allocation_faults();
+
+// While alive, the n-th allocation of CPU tensor memory from now on, 1 being the next one, of any
+// thread, throws c10::OutOfMemoryError; the ones after it work. One at a time. To try every n:
+//
+//   for (std::int64_t n = 1;; ++n) {
+//     AllocationFault fault(n);
+//     try { run(); } catch (const c10::OutOfMemoryError&) {}
+//     if (!fault.fired()) break;
+//   }
+class [[nodiscard]] AllocationFault {
+ public:
+  explicit AllocationFault(std::int64_t n);
+  ~AllocationFault();
+  AllocationFault(const AllocationFault&) = delete;
+  AllocationFault& operator=(const AllocationFault&) = delete;
+
+  [[nodiscard]] bool fired() const;
+};
+
+}  // namespace reprise::testing
+
+#endif  // REPRISE_TESTS_TESTING_FAULT_H_

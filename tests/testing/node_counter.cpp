@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "tests/testing/node_counter.h"
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
+
+namespace reprise::testing {
+namespace {
+
+using torch::autograd::Edge;
+using NodePtr = std::remove_cvref_t<decltype(Edge::function)>;
+
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+using WeakNode = c10::weak_intrusive_ptr<torch::autograd::Node>;
+#else
+using WeakNode = std::weak_ptr<torch::autograd::Node>;
+#endif
+
+}  // namespace
+
+// A weak reference keeps the address from being used again, so the address tells nodes apart.
+struct NodeCounter::Node {
+  const torch::autograd::Node* address;
+  WeakNode weak;
+};
+
+NodeCounter::NodeCounter() = default;
+
+NodeCounter::~NodeCounter() = default;
+
+void NodeCounter::watch(const at::Tensor& output) {
+  std::unordered_set<const torch::autograd::Node*> seen;
+  for (const Node& node : nodes_) {
+    seen.insert(node.address);
+  }
+  std::vector<NodePtr> pending;
+  pending.push_back(output.grad_fn());
+  while (!pending.empty()) {
+    const NodePtr node = std::move(pending.back());
+    pending.pop_back();
+    if (node == nullptr || !seen.insert(node.get()).second) {
+      continue;
+    }
+    nodes_.push_back({node.get(), WeakNode(node)});
+    for (const Edge& edge : node->next_edges()) {
+      pending.push_back(edge.function);
+    }
+  }
+}
+
+std::size_t NodeCounter::alive() const {
+  return static_cast<std::size_t>(std::count_if(
+      nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.weak.expired(); }));
+}
+
+std::size_t NodeCounter::watched() const { return nodes_.size(); }
+
+}  // namespace reprise::testing
