@@ -89,7 +89,7 @@ endfunction()
 # reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
 #              LABELS unit TIMEOUT 120)
 #
-# Adds a GoogleTest program, one ctest test for each of its cases. Its sources see torch/torch.h and
+# Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer). Its sources see torch/torch.h and
 # gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT" "SOURCES;LINKS;LABELS")
@@ -108,6 +108,10 @@ function(reprise_test)
     set(defaults "${PROJECT_SOURCE_DIR}/tests/sanitizer_defaults.cpp")
     target_sources(${ARG_NAME} PRIVATE "${defaults}")
     set_source_files_properties("${defaults}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    # Loading LibTorch takes a sanitized program longer than most cases do: all in one process.
+    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_brief=1)
+    set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1800)
+    return()
   endif()
   # Loading LibTorch takes seconds on a busy machine, and longer under a sanitizer.
   gtest_discover_tests(${ARG_NAME}

@@ -18,9 +18,9 @@ namespace reprise {
 namespace engine_internal {
 namespace {
 
-constexpr std::string_view kKindName = "REPRISE_GRAPH_EXEC_GROUP";
+constexpr std::string_view kGroupKindName = "REPRISE_GRAPH_EXEC_GROUP";
 
-c10::DebugInfoKind group_kind() { return hooks_internal::own_debug_info_kind<kKindName, 0xC8>(); }
+c10::DebugInfoKind group_kind() { return hooks_internal::own_debug_info_kind<kGroupKindName, 0xC8>(); }
 
 class GroupInfo final : public c10::DebugInfoBase {
  public:

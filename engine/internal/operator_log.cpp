@@ -23,9 +23,9 @@ namespace {
 constexpr std::size_t kShownEntries = 20;
 constexpr std::size_t kMaxListElements = 8;
 
-constexpr std::string_view kKindName = "REPRISE_OPERATOR_LOG";
+constexpr std::string_view kLogKindName = "REPRISE_OPERATOR_LOG";
 
-c10::DebugInfoKind log_kind() { return hooks_internal::own_debug_info_kind<kKindName, 0xC9>(); }
+c10::DebugInfoKind log_kind() { return hooks_internal::own_debug_info_kind<kLogKindName, 0xC9>(); }
 
 // How many listed operators this thread is inside of, and how many pauses.
 thread_local int listed_depth = 0;

@@ -13,7 +13,7 @@
 namespace char_gpt {
 namespace {
 
-constexpr std::chrono::seconds kBetweenLines(10);
+constexpr std::chrono::seconds kBetweenLines(30);
 
 }  // namespace
 

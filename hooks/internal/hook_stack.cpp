@@ -17,9 +17,9 @@ namespace reprise::hooks_internal {
 
 using c10::ThreadLocalDebugInfo;
 
-constexpr std::string_view kKindName = "REPRISE_HOOKS";
+constexpr std::string_view kHooksKindName = "REPRISE_HOOKS";
 
-c10::DebugInfoKind hooks_kind() { return own_debug_info_kind<kKindName, 0xC7>(); }
+c10::DebugInfoKind hooks_kind() { return own_debug_info_kind<kHooksKindName, 0xC7>(); }
 
 class HookEntry final : public c10::DebugInfoBase {
  public:
