@@ -20,7 +20,9 @@ namespace {
 
 constexpr std::string_view kGroupKindName = "REPRISE_GRAPH_EXEC_GROUP";
 
-c10::DebugInfoKind group_kind() { return hooks_internal::own_debug_info_kind<kGroupKindName, 0xC8>(); }
+c10::DebugInfoKind group_kind() {
+  return hooks_internal::own_debug_info_kind<kGroupKindName, 0xC8>();
+}
 
 class GroupInfo final : public c10::DebugInfoBase {
  public:
