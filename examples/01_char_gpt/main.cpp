@@ -62,6 +62,7 @@ std::string describe_model(const Options& options) {
 
 std::vector<const Variant*> chosen_variants(const Options& options) {
   std::vector<const Variant*> variants;
+  variants.reserve(all_variants().size());
   for (const std::string& name : options.variants) {
     variants.push_back(&find_variant(name));
   }

@@ -120,8 +120,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   app.add_option("--device", options.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   const CLI::Option* chosen =
       app.add_option("--variants", variants, "variants to compare, as in none,full (default: all)");
-  app.add_option("--memory-limit", memory_limit,
-                 "refuse allocations that would bring all tensors above it, for example 200MB");
+  const CLI::Option* limit =
+      app.add_option("--memory-limit", memory_limit,
+                     "refuse allocations that would bring all tensors above it, for example 200MB");
   app.add_option("--out", options.out, "folder for the plot and its data");
   try {
     app.parse(argc, argv);
@@ -137,7 +138,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   if (chosen->count() > 0 && options.variants.empty()) {
     throw UsageError("--variants names no variant; give a list such as none,full");
   }
-  if (!memory_limit.empty()) {
+  if (limit->count() > 0) {
     options.memory_limit_bytes = parse_bytes(memory_limit);
   }
   check_combinations(options);
