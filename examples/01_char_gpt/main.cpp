@@ -84,6 +84,7 @@ std::vector<Measurement> measure(const Options& options, const TextData& text,
   const auto count = static_cast<std::int64_t>(variants.size());
   Progress progress("measuring", count * (2 * options.measure_steps + 1));
   std::vector<Measurement> measurements;
+  measurements.reserve(variants.size());
   for (const Variant* variant : variants) {
     measurements.push_back(measure_run(options, text, *variant, progress));
   }

@@ -85,7 +85,7 @@ GptImpl::GptImpl(const ModelConfig& config)
           register_module("final_norm", nn::LayerNorm(nn::LayerNormOptions({config.width})))),
       head_(register_module("head", nn::Linear(config.width, config.vocabulary))) {
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    blocks_.push_back(register_module("block" + std::to_string(layer), Block(config)));
+    blocks_.emplace_back(register_module("block" + std::to_string(layer), Block(config)));
   }
   initialise_weights();
 }

@@ -228,8 +228,9 @@ struct Functor {
 TEST_F(CheckpointArguments, C014l_CallablesOfAllKinds) {
   expect_as_plain_call(
       [](auto run, const at::Tensor& a, const at::Tensor& b) { return run(&f, a) * run(f, b); });
-  expect_as_plain_call([](auto run, const at::Tensor& a, const at::Tensor& b) {
-    const Functor functor{b};
+  Functor functor;  // std::ref needs it until backward
+  expect_as_plain_call([&functor](auto run, const at::Tensor& a, const at::Tensor& b) {
+    functor.weight = b;
     const at::Tensor y = run(functor, a) + run(std::ref(functor), a) +
                          run(&Functor::method, functor, a) + run(Functor{b}, a);
     const std::function<at::Tensor(const at::Tensor&)> function = functor;
