@@ -6,7 +6,10 @@
 
 extern "C" {
 
-const char* __asan_default_options() { return "detect_stack_use_after_return=1"; }
+// A request that is too large is to fail, as it does without a sanitizer.
+const char* __asan_default_options() {
+  return "detect_stack_use_after_return=1:allocator_may_return_null=1";
+}
 
 const char* __ubsan_default_options() { return "print_stacktrace=1:halt_on_error=1"; }
 
