@@ -4,6 +4,8 @@
 // What the sanitizers are told, compiled in so that it also holds for a test run by hand and for
 // ctest's listing of the tests. The environment's ASAN_OPTIONS and so on come on top.
 
+// The run-time library is a shared one: it finds what is not hidden.
+#pragma GCC visibility push(default)
 extern "C" {
 
 // A request that is too large is to fail, as it does without a sanitizer.
@@ -14,3 +16,4 @@ const char* __asan_default_options() {
 const char* __ubsan_default_options() { return "print_stacktrace=1:halt_on_error=1"; }
 
 }  // extern "C"
+#pragma GCC visibility pop
