@@ -155,7 +155,7 @@ TEST_F(CheckpointNested, C054_OtherThanTensorsGoInAndComeOut) {
     const auto code = [run](int k, const at::Tensor& p, const at::Tensor& q, const Fn& fn) {
       return run(
           [run](int n, const at::Tensor& r, const at::Tensor& s, const Fn& inner) {
-            const at::Tensor y = run([n, &inner](const at::Tensor& t) { return inner(t * n); }, r);
+            const at::Tensor y = run([n, inner](const at::Tensor& t) { return inner(t * n); }, r);
             return std::make_tuple(y * s.exp(), n + 1, std::string("done"));
           },
           k, p, q, fn);
