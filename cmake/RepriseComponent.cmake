@@ -89,7 +89,8 @@ endfunction()
 # reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
 #              LABELS unit TIMEOUT 120)
 #
-# Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer). Its sources see torch/torch.h and
+# Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer).
+# Its sources see torch/torch.h and
 # gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT" "SOURCES;LINKS;LABELS")

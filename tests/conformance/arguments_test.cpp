@@ -234,7 +234,6 @@ TEST_F(CheckpointArguments, C014l_CallablesOfAllKinds) {
     const at::Tensor y = run(functor, a) + run(std::ref(functor), a) +
                          run(&Functor::method, functor, a) + run(Functor{b}, a);
     const std::function<at::Tensor(const at::Tensor&)> function = functor;
-    // A std::ref must outlive backward, which this functor does not.
     return torch::autograd::grad({y.sum() + run(function, a).sum()}, {a}, {}, std::nullopt,
                                  /*create_graph=*/true)[0] *
            a * b;
