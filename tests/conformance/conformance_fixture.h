@@ -86,9 +86,9 @@ class ConformanceTest : public ::testing::Test {
     while (leaks() && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    EXPECT_EQ(nodes_.alive(), 0U) << "nodes are left, of " << nodes_.watched();
     EXPECT_EQ(live_cpu_bytes(), bytes_) << "bytes of tensors are left";
     EXPECT_EQ(live_frames(), frames_) << "frames are left";
-    EXPECT_EQ(nodes_.alive(), 0U) << "nodes are left, of " << nodes_.watched();
     EXPECT_FALSE(is_recomputing());
     EXPECT_FALSE(GraphExecGroupGuard::is_active());
     EXPECT_TRUE(at::GradMode::is_enabled());
@@ -110,11 +110,11 @@ class ConformanceTest : public ::testing::Test {
     return found;
   }
 
-  std::size_t nodes_alive() const { return nodes_.alive(); }
+  std::size_t nodes_alive() { return nodes_.alive(); }
 
  private:
-  bool leaks() const {
-    return live_cpu_bytes() != bytes_ || live_frames() != frames_ || nodes_.alive() != 0;
+  bool leaks() {
+    return nodes_.alive() != 0 || live_cpu_bytes() != bytes_ || live_frames() != frames_;
   }
 
   // What LibTorch allocates once a process, at first use.

@@ -158,9 +158,9 @@ class Step {
   std::optional<RngState> before_backward_;
 };
 
-void expect_nothing_left(const NodeCounter& nodes, std::int64_t bytes_before) {
-  EXPECT_EQ(live_cpu_bytes(), bytes_before);
+void expect_nothing_left(NodeCounter& nodes, std::int64_t bytes_before) {
   EXPECT_EQ(nodes.alive(), 0U);
+  EXPECT_EQ(live_cpu_bytes(), bytes_before);
   EXPECT_EQ(Frame::live_count(), 0);
   EXPECT_EQ(hooks_internal::innermost_provider(), nullptr);
   EXPECT_EQ(c10::ThreadLocalDebugInfo::current(), nullptr);

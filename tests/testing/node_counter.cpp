@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/version.h>
 
-#include <algorithm>
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
@@ -49,17 +48,20 @@ void NodeCounter::watch(const at::Tensor& output) {
       continue;
     }
     nodes_.push_back({node.get(), WeakNode(node)});
+    ++watched_;
     for (const Edge& edge : node->next_edges()) {
       pending.push_back(edge.function);
     }
   }
 }
 
-std::size_t NodeCounter::alive() const {
-  return static_cast<std::size_t>(std::count_if(
-      nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.weak.expired(); }));
+std::size_t NodeCounter::alive() {
+  // Each dead node that goes may have been the last to hold others.
+  while (std::erase_if(nodes_, [](const Node& node) { return node.weak.expired(); }) > 0) {
+  }
+  return nodes_.size();
 }
 
-std::size_t NodeCounter::watched() const { return nodes_.size(); }
+std::size_t NodeCounter::watched() const { return watched_; }
 
 }  // namespace reprise::testing

@@ -13,8 +13,12 @@
 
 namespace reprise::testing {
 
-// Holds weak references only: watching changes no lifetime. The nodes that accumulate a leaf's
+// Holds weak references only: watching keeps no node alive. The nodes that accumulate a leaf's
 // gradient count like any other; a leaf keeps its own only weakly too.
+//
+// From LibTorch 2.13 on, a node that is weakly referenced is destroyed with the last weak
+// reference. What it keeps beyond its last strong one (the gradient accumulator of a leaf that it
+// saved) goes when alive() has seen it dead.
 class NodeCounter {
  public:
   NodeCounter();
@@ -25,12 +29,14 @@ class NodeCounter {
   // Adds each node reachable from the output's, once. A tensor without graph adds none.
   void watch(const at::Tensor& output);
 
-  [[nodiscard]] std::size_t alive() const;
+  // Lets go of the nodes that are dead.
+  [[nodiscard]] std::size_t alive();
   [[nodiscard]] std::size_t watched() const;
 
  private:
   struct Node;
-  std::vector<Node> nodes_;
+  std::vector<Node> nodes_;  // not yet seen dead
+  std::size_t watched_ = 0;
 };
 
 }  // namespace reprise::testing
