@@ -7,8 +7,9 @@
 // time backward asks for one of those tensors, the callable runs once more (a replay) and supplies
 // all of them. Gradients are bit-identical to a run without it, dropout included.
 //
-// Not for code whose side effects must not happen twice and that cannot ask `is_recomputing()`, and
-// not worth it for code that saves nothing (a single addition).
+// What the callable writes to tensors from outside (batch-norm's statistics, counters, caches) it
+// writes once, in forward. Not for code whose other side effects must not happen twice and that
+// cannot ask `is_recomputing()`, and not worth it for code that saves nothing (a single addition).
 //
 // Example:
 //

@@ -30,7 +30,8 @@ namespace reprise {
 
 // How what a replay saves is compared with what forward saved, slot by slot.
 enum class DeterminismCheck {
-  // Nothing is compared but the number of saved tensors.
+  // Nothing is compared but the number of saved tensors. Nor is it noted what forward reads of
+  // tensors from outside, which makes regions of many small operators faster.
   kNone,
   // Shape, strides, dtype, device, layout and requires-grad. Costs no device work.
   kMetadata,

@@ -92,6 +92,10 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> repl
   if (record.stats) {
     record.stats->runs.fetch_add(1);
   }
+  if (!record.allow_external_mutation && record.check != DeterminismCheck::kNone &&
+      !is_recomputing()) {
+    record.outside_reads = std::make_unique<OutsideReads>();
+  }
   if (effective_debug(options.debug)) {
     record.operators = std::make_unique<OperatorLog>();
   }
@@ -115,6 +119,7 @@ class ForwardRegion::Impl {
     record.state.recompute_context = std::move(contexts.recompute);
     (preserves_rng_ ? record.state.rng : unpreserved_rng_) = std::move(rng);
     OperatorLog* const log = record.operators.get();
+    OutsideReads* const reads = record.outside_reads.get();
 
     frame_ = std::make_shared<Frame>(std::move(record));
     const std::shared_ptr<GroupState> group = GroupState::entered();
@@ -127,9 +132,14 @@ class ForwardRegion::Impl {
       logging_.emplace(*log);
     }
     hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
+    if (reads != nullptr) {
+      watch_.emplace(*reads, InterceptionScope::current());
+      watching_.emplace(&*watch_);
+    }
   }
 
   void finish() {
+    watching_.reset();
     hooks_.reset();
     logging_.reset();
     context_.reset();
@@ -154,6 +164,8 @@ class ForwardRegion::Impl {
   std::optional<ContextScope> context_;
   std::optional<OperatorLogGuard> logging_;
   std::optional<HookScope> hooks_;
+  std::optional<ForwardWatch> watch_;
+  std::optional<InterceptionScope> watching_;
 };
 
 bool ForwardRegion::is_needed(const CheckpointOptions& options) {

@@ -111,6 +111,9 @@ bool Frame::complete_forward() {
   if (record_.state.rng) {
     record_.state.rng->complete();
   }
+  if (record_.outside_reads) {
+    record_.outside_reads->complete();
+  }
   const absl::MutexLock lock(&mutex_);
   record_.forward_completed = true;
   counted_storages_ = {};

@@ -60,11 +60,13 @@ at::Tensor RegionInput::restore() {
   return restored;
 }
 
+bool RegionInput::is_original(const at::Tensor& restored) const {
+  return restored.defined() && restored.has_storage() &&
+         restored.storage().unsafeGetStorageImpl() == storage_;
+}
+
 std::optional<std::string> RegionInput::in_place_change(const at::Tensor& restored) const {
-  // Hooks may have kept a copy elsewhere, which later writes to the original do not reach.
-  const bool is_original = restored.defined() && restored.has_storage() &&
-                           restored.storage().unsafeGetStorageImpl() == storage_;
-  if (!has_version_ || !is_original || restored._version() == version_) {
+  if (!has_version_ || !is_original(restored) || restored._version() == version_) {
     return std::nullopt;
   }
   return c10::str(TensorMetadata(restored).to_string(), ", at version ", restored._version(),

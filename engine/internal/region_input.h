@@ -28,6 +28,9 @@ class RegionInput {
   // enclosing region.
   at::Tensor restore();
 
+  // True if what restore() gave shares the memory of the tensor that forward got.
+  bool is_original(const at::Tensor& restored) const;
+
   // Words for an error if what restore() gave is no longer what forward got.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;
 

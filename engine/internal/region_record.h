@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reprise/engine/internal/operator_log.h"
+#include "reprise/engine/internal/outside_reads.h"
 #include "reprise/engine/internal/region_input.h"
 #include "reprise/engine/internal/region_state.h"
 #include "reprise/engine/internal/region_stats.h"
@@ -33,6 +34,8 @@ struct RegionRecord {
   std::vector<RegionInput> inputs;             // each tensor once
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
   RegionState state;
+
+  std::unique_ptr<OutsideReads> outside_reads;  // unless changes are allowed, or nothing is checked
 
   std::vector<TensorRecord> slots;
   bool forward_completed = false;

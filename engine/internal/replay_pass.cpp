@@ -50,10 +50,6 @@ class ReplayHooks final : public SavedVariableHooks {
   at::Tensor alias_;
 };
 
-std::string slot_words(const RegionRecord& record, std::size_t slot) {
-  return c10::str("\n  slot ", slot, " (result of ", record.slots[slot].producer(), "): ");
-}
-
 // For each slot, whether the node that saved it saved a result of a hand-written node as well.
 std::vector<bool> handwritten_nodes(const std::vector<TensorRecord>& slots) {
   std::vector<bool> handwritten(slots.size());
@@ -78,6 +74,7 @@ ReplayPass::ReplayPass(RegionRecord& record, std::vector<bool> wanted)
     : record_(record),
       wanted_(std::move(wanted)),
       handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
+      effects_(record.outside_reads.get()),
       values_(wanted_.size()) {
   for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
     if (wanted_[slot]) {
@@ -87,15 +84,21 @@ ReplayPass::ReplayPass(RegionRecord& record, std::vector<bool> wanted)
 }
 
 std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
+  if (std::this_thread::get_id() == thread_) {
+    effects_.settle();  // before LibTorch notes the version of what it saves
+  }
   return std::make_unique<ReplayHooks>(*this);
 }
 
 void ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   const absl::MutexLock lock(&mutex_);
-  const std::size_t slot = count_++;
+  const auto slot = static_cast<std::uint32_t>(count_++);
   if (slot < wanted_.size()) {
     compare(slot, tensor);
     if (wanted_[slot]) {
+      if (std::this_thread::get_id() == thread_) {
+        effects_.note_save(slot, tensor);
+      }
       values_[slot] = {alias, alias._version()};
     }
   }
@@ -105,7 +108,7 @@ void ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   }
 }
 
-bool ReplayPass::may_stop(std::size_t slot, const at::Tensor& tensor) const {
+bool ReplayPass::may_stop(std::uint32_t slot, const at::Tensor& tensor) const {
   const bool handwritten =
       slot < handwritten_.size() ? handwritten_[slot] : is_produced_by_handwritten_node(tensor);
   return !handwritten && !is_unwinding();
@@ -122,7 +125,7 @@ bool ReplayPass::is_stopped() {
   return stopped_;
 }
 
-void ReplayPass::compare(std::size_t slot, const at::Tensor& tensor) {
+void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   const TensorRecord& saved = record_.slots[slot];
   if (auto difference = saved.difference(tensor, record_.check_options())) {
     mismatches_.push_back({slot, std::move(*difference)});
@@ -158,9 +161,12 @@ void ReplayPass::put_gradients_back() {
 void ReplayPass::run() {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<at::Tensor> inputs = restore_inputs();
-  check_inputs(inputs, "since the region's forward");
+  check_inputs(inputs);
+  const std::vector<std::int64_t> versions = versions_of(inputs);
   run_region(inputs);
-  check_inputs(inputs, "by the recomputation itself");
+  check_untouched(inputs, versions);
+  check_captured();
+  check_reads();
   check_saved();
   if (record_.stats) {
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
@@ -174,23 +180,11 @@ std::vector<at::Tensor> ReplayPass::restore_inputs() {
   restored.reserve(record_.inputs.size());
   for (RegionInput& input : record_.inputs) {
     restored.push_back(input.restore());
-  }
-  return restored;
-}
-
-void ReplayPass::check_inputs(std::span<const at::Tensor> inputs, const char* when) const {
-  if (record_.allow_external_mutation) {
-    return;
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (const auto change = record_.inputs[i].in_place_change(inputs[i])) {
-      throw MutationError(c10::str(
-          "[checkpoint] region '", record_.name, "': input tensor ", i,
-          " has been modified in place ", when, ": ", *change,
-          ". The recomputation needs the values that forward got; change a clone instead, or set "
-          "allow_external_mutation if the new values are as good"));
+    if (!input.is_original(restored.back())) {
+      effects_.adopt(restored.back());
     }
   }
+  return restored;
 }
 
 void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
@@ -204,7 +198,11 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   const RecomputingScope recomputing;
   const hooks_internal::HooksEnabledGuard enabled;
   const hooks_internal::HookScope hooks(shared_from_this());
-  const absl::Cleanup gradients = [this] { put_gradients_back(); };
+  const absl::Cleanup outside = [this] {
+    effects_.settle();
+    put_gradients_back();
+  };
+  const InterceptionScope intercepted(&effects_);
   std::optional<OperatorLogGuard> logging;
   if (record_.operators) {
     operators_ = std::make_unique<OperatorLog>();
@@ -230,53 +228,6 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
           "exception cannot leave a backward, derive it from std::exception"));
     }
   }
-}
-
-void ReplayPass::check_saved() {
-  const absl::MutexLock lock(&mutex_);
-  if (!mutations_.empty()) {
-    std::string message = c10::str(
-        "[checkpoint] region '", record_.name,
-        "': tensors from outside the region, which it captured or reads, have been modified in "
-        "place since forward saved them:");
-    for (const Mismatch& mutation : mutations_) {
-      message += slot_words(record_, mutation.slot) + mutation.what;
-    }
-    throw MutationError(message +
-                        "\nThe recomputation needs the values of forward; change a clone instead, "
-                        "or set allow_external_mutation if the new values are as good");
-  }
-  const std::size_t saved = wanted_.size();
-  // Forward may still be running, when a backward inside the region asks: then more may be saved
-  // in a recomputation that runs to the region's end.
-  if (!stopped_ && (count_ < saved || (record_.forward_completed && count_ > saved))) {
-    fail_determinism(c10::str(
-        "A different number of tensors was saved during the original forward and recomputation: ",
-        saved, " in forward, ", count_, " in the recomputation",
-        count_ > saved ? " (it was trying to save more tensors during recomputation)" : ""));
-  }
-  if (!mismatches_.empty()) {
-    const bool metadata = record_.check == DeterminismCheck::kMetadata;
-    std::string message =
-        c10::str("Recomputed values for the following tensors have different ",
-                 metadata ? "metadata" : "contents", " than during the forward pass:");
-    for (const Mismatch& mismatch : mismatches_) {
-      message += slot_words(record_, mismatch.slot) + mismatch.what;
-    }
-    fail_determinism(message);
-  }
-}
-
-void ReplayPass::fail_determinism(const std::string& what) const {
-  std::string message = c10::str("[checkpoint] region '", record_.name, "': ", what);
-  if (operators_) {
-    message += "\n" + describe_difference(*record_.operators, *operators_);
-  } else {
-    message +=
-        "\nThe region's code must run the same operators each time; state that it changes and "
-        "reads again can make it differ. DebugModeGuard shows the first operator that differs";
-  }
-  throw DeterminismError(message);
 }
 
 std::vector<RecomputedTensor> ReplayPass::take_values() {

@@ -20,6 +20,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "reprise/engine/internal/region_record.h"
+#include "reprise/engine/internal/replay_effects.h"
 #include "reprise/engine/internal/session.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
@@ -49,19 +50,24 @@ class ReplayPass final : public hooks_internal::HookProvider,
 
  private:
   struct Mismatch {
-    std::size_t slot;
+    std::uint32_t slot;
     std::string what;
   };
 
   // Whether the replay may end in the middle of this save.
-  bool may_stop(std::size_t slot, const at::Tensor& tensor) const;
+  bool may_stop(std::uint32_t slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
   bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
-  void check_inputs(std::span<const at::Tensor> inputs, const char* when) const;
+  static std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors);
+  void check_inputs(std::span<const at::Tensor> inputs) const;
+  void check_untouched(std::span<const at::Tensor> inputs,
+                       std::span<const std::int64_t> versions) const;
   void run_region(std::span<const at::Tensor> inputs);
   void put_gradients_back();
-  void compare(std::size_t slot, const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
+  void check_reads() const;
   void check_saved() ABSL_LOCKS_EXCLUDED(mutex_);
   [[noreturn]] void fail_determinism(const std::string& what) const;
 
@@ -71,6 +77,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
   std::vector<bool> handwritten_;  // for each slot, whether its node must not be interrupted
   std::thread::id thread_;         // that runs the region's code
   int exceptions_at_start_ = 0;    // in flight on that thread
+  ReplayEffects effects_;          // on that thread
   std::unique_ptr<OperatorLog> operators_;
 
   absl::Mutex mutex_;  // a backward inside the region may save on several threads

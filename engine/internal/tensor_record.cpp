@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/engine/internal/operator_log.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
@@ -52,6 +53,7 @@ template <class Function>
 auto without_recording(const at::Tensor& tensor, Function&& function) {
   const at::NoGradGuard no_grad;
   const OperatorLogPause pause;
+  const InterceptionScope unseen(nullptr);
   return function(hooks_internal::detached_alias(tensor));
 }
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/dispatch_mode.h"
+
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/op_registration/op_registration.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+constexpr auto kKey = c10::DispatchKey::Fake;
+
+thread_local OperatorInterceptor* interceptor_of_thread = nullptr;
+
+void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
+  const OperatorCall call{op, keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey),
+                          *stack};
+  if (interceptor_of_thread == nullptr) {
+    call.run();
+  } else {
+    interceptor_of_thread->intercept(call);
+  }
+}
+
+c10::KernelFunction make_kernel() {
+  return c10::KernelFunction::makeFromBoxedFunction<&dispatch>();
+}
+
+// Kernels for each operator, those of libraries that are loaded later included.
+class OperatorKernels {
+ public:
+  OperatorKernels() {
+    auto listener = std::make_unique<Listener>(*this);
+    listening_ = c10::Dispatcher::singleton().addRegistrationListener(std::move(listener));
+  }
+
+  // The dispatcher calls listeners under its lock, so registering has to wait until now.
+  void register_new_operators() ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (!has_new_.load(std::memory_order_acquire)) {
+      return;
+    }
+    const absl::MutexLock one_at_a_time(&registering_);
+    std::vector<c10::OperatorName> names;
+    {
+      const absl::MutexLock lock(&mutex_);
+      names.swap(new_);
+      has_new_.store(false, std::memory_order_release);
+    }
+    for (c10::OperatorName& name : names) {
+      registrations_.push_back(c10::Dispatcher::singleton().registerImpl(
+          std::move(name), kKey, make_kernel(), std::nullopt, nullptr, "reprise"));
+    }
+  }
+
+ private:
+  class Listener final : public c10::OpRegistrationListener {
+   public:
+    explicit Listener(OperatorKernels& kernels) : kernels_(kernels) {}
+    void onOperatorRegistered(const c10::OperatorHandle& op) override {
+      const absl::MutexLock lock(&kernels_.mutex_);
+      kernels_.new_.push_back(op.operator_name());
+      kernels_.has_new_.store(true, std::memory_order_release);
+    }
+    void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+
+   private:
+    OperatorKernels& kernels_;
+  };
+
+  absl::Mutex mutex_;
+  std::vector<c10::OperatorName> new_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> has_new_{false};
+  absl::Mutex registering_;
+  std::vector<c10::RegistrationHandleRAII> registrations_ ABSL_GUARDED_BY(registering_);
+  std::optional<c10::RegistrationHandleRAII> listening_;
+};
+
+// Null if the key was free. Never freed: operators may run during static destruction.
+OperatorKernels* install() {
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  if (dispatcher.hasBackendFallbackForDispatchKey(kKey)) {
+    return new OperatorKernels;
+  }
+  static auto& registration =
+      *new c10::RegistrationHandleRAII(dispatcher.registerFallback(kKey, make_kernel(), "reprise"));
+  static_cast<void>(registration);
+  return nullptr;
+}
+
+void ensure_installed() {
+  static OperatorKernels* const kernels = install();
+  if (kernels != nullptr) {
+    kernels->register_new_operators();
+  }
+}
+
+}  // namespace
+
+InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
+    : previous_(interceptor_of_thread) {
+  if (interceptor != nullptr) {
+    ensure_installed();
+    included_.emplace(kKey);
+  }
+  interceptor_of_thread = interceptor;
+}
+
+OperatorInterceptor* InterceptionScope::current() noexcept { return interceptor_of_thread; }
+
+InterceptionScope::~InterceptionScope() { interceptor_of_thread = previous_; }
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Sees each operator that a thread runs, below autograd: what LibTorch composes of others arrives
+// as its parts, autocast's casts arrive like any operator, and nothing that a kernel calls arrives.
+//
+// Note [The key]: operators are seen on the dispatch key Fake, which LibTorch itself does not use
+// in C++ programs. It gets a boxed fallback at the first scope, or, if somebody else has put one
+// there, a kernel for each operator, which precedes a fallback. The key is in the thread's included
+// set only inside a scope, so that nothing else of the process pays. LibTorch copies that set to
+// the threads of a backward; there no interceptor is found, and operators run as ever.
+#ifndef REPRISE_ENGINE_INTERNAL_DISPATCH_MODE_H_
+#define REPRISE_ENGINE_INTERNAL_DISPATCH_MODE_H_
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <optional>
+
+#include "reprise/hooks/export.h"
+
+namespace reprise::engine_internal {
+
+// One call of an operator. `stack` ends with its arguments.
+struct OperatorCall {
+  const c10::OperatorHandle& op;
+  c10::DispatchKeySet keys;
+  torch::jit::Stack& stack;
+
+  // Runs the operator: its results replace its arguments. It is not seen again.
+  void run() const { op.redispatchBoxed(keys, &stack); }
+
+  c10::ArrayRef<c10::IValue> arguments() const {
+    return torch::jit::last(stack, op.schema().arguments().size());
+  }
+  c10::IValue& argument(std::size_t index) const {
+    return stack[stack.size() - op.schema().arguments().size() + index];
+  }
+};
+
+class OperatorInterceptor {
+ public:
+  OperatorInterceptor() = default;
+  OperatorInterceptor(const OperatorInterceptor&) = delete;
+  OperatorInterceptor& operator=(const OperatorInterceptor&) = delete;
+  virtual ~OperatorInterceptor() = default;
+
+  // Stands in for the operator: on return its results have replaced its arguments. Operators that
+  // are run from here are not seen. Called on the thread of the scope, with autograd off and
+  // perhaps under a mutex of LibTorch's: it must not call code of the user's that may run
+  // operators.
+  virtual void intercept(const OperatorCall& call) = 0;
+};
+
+// While alive, the operators of this thread go to `interceptor` and to no other; to none, if it is
+// null (for the engine's own operators). It must outlive the scope.
+class [[nodiscard]] REPRISE_API InterceptionScope {
+ public:
+  explicit InterceptionScope(OperatorInterceptor* interceptor);
+  ~InterceptionScope();
+  // The interceptor of this thread, or null.
+  static OperatorInterceptor* current() noexcept;
+
+  InterceptionScope(const InterceptionScope&) = delete;
+  InterceptionScope& operator=(const InterceptionScope&) = delete;
+
+ private:
+  OperatorInterceptor* previous_;
+  std::optional<c10::impl::IncludeDispatchKeyGuard> included_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_DISPATCH_MODE_H_

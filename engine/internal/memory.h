@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Which memory the arguments and results of operators stand for.
+#ifndef REPRISE_ENGINE_INTERNAL_MEMORY_H_
+#define REPRISE_ENGINE_INTERNAL_MEMORY_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include "absl/container/inlined_vector.h"
+
+namespace reprise::engine_internal {
+
+// A storage, or a tensor without one, by address.
+using Memory = const void*;
+using MemoryList = absl::InlinedVector<Memory, 8>;
+
+inline Memory memory_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? static_cast<Memory>(tensor.storage().unsafeGetStorageImpl())
+                              : tensor.unsafeGetTensorImpl();
+}
+
+// Calls `visitor` with each defined tensor in an argument or result, lists included.
+template <class Visitor>
+void for_each_tensor(const c10::IValue& value, Visitor&& visitor) {
+  if (value.isTensor()) {
+    if (const at::Tensor& tensor = value.toTensor(); tensor.defined()) {
+      visitor(tensor);
+    }
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) {
+      for_each_tensor(element, visitor);
+    }
+  }
+}
+
+inline void append_memory(const c10::IValue& value, MemoryList& list) {
+  for_each_tensor(value, [&](const at::Tensor& tensor) { list.push_back(memory_of(tensor)); });
+}
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_MEMORY_H_

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/operator_traits.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Operators that write running statistics, though their schemas do not say so.
+constexpr std::array<std::string_view, 8> kStatisticsWriters = {
+    "aten::native_batch_norm",
+    "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",
+    "aten::batch_norm_update_stats",
+    "aten::batch_norm_gather_stats",
+    "aten::batch_norm_gather_stats_with_counts",
+    "aten::batch_norm",  // arrives whole where autograd is switched off
+    "aten::_batch_norm_impl_index"};
+
+bool writes_statistics(const c10::FunctionSchema& schema) {
+  return schema.overload_name().empty() &&
+         std::find(kStatisticsWriters.begin(), kStatisticsWriters.end(), schema.name()) !=
+             kStatisticsWriters.end();
+}
+
+std::optional<std::uint32_t> argument_called(const c10::FunctionSchema& schema,
+                                             std::string_view name) {
+  for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
+    if (schema.arguments()[i].name() == name) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool holds_tensors(const c10::Argument& argument) {
+  return argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
+         argument.type()->kind() == c10::TypeKind::ListType ||
+         argument.type()->kind() == c10::TypeKind::OptionalType;
+}
+
+std::optional<std::uint32_t> written_argument_like(const c10::FunctionSchema& schema,
+                                                   const c10::Argument& result) {
+  for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if (is_written(argument) &&
+        argument.alias_info()->beforeSets() == result.alias_info()->beforeSets()) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
+    if (is_written(schema.arguments()[i])) {
+      written_arguments.push_back(i);
+    }
+  }
+  undeclared = written_arguments.empty() && writes_statistics(schema);
+  if (undeclared) {
+    written_arguments = {*argument_called(schema, "running_mean"),
+                         *argument_called(schema, "running_var")};
+    training_argument = argument_called(schema, "training");
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    const bool aliases = result.alias_info() != nullptr;
+    is_view = is_view || (aliases && !result.alias_info()->isWrite());
+    result_arguments.push_back(aliases && result.alias_info()->isWrite()
+                                   ? written_argument_like(schema, result)
+                                   : std::nullopt);
+  }
+  returns_only_arguments = std::all_of(result_arguments.begin(), result_arguments.end(),
+                                       [](const auto& argument) { return argument.has_value(); });
+  tells_host = !schema.returns().empty() &&
+               std::none_of(schema.returns().begin(), schema.returns().end(),
+                            [](const c10::Argument& result) { return holds_tensors(result); });
+  is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  is_aten = schema.name().starts_with("aten::");
+}
+
+const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
+  // By the address of the name, which the dispatcher keeps as long as the operator exists.
+  thread_local absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> known;
+  auto& traits = known[&op.operator_name()];
+  if (traits == nullptr) {
+    traits = std::make_unique<const OperatorTraits>(op);
+  }
+  return *traits;
+}
+
+bool OperatorTraits::writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const {
+  return undeclared && (!training_argument || arguments[*training_argument].toBool());
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What an operator does to its arguments, from its schema, and where schemas are silent from a
+// table.
+#ifndef REPRISE_ENGINE_INTERNAL_OPERATOR_TRAITS_H_
+#define REPRISE_ENGINE_INTERNAL_OPERATOR_TRAITS_H_
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace reprise::engine_internal {
+
+struct OperatorTraits {
+  explicit OperatorTraits(const c10::OperatorHandle& op);
+
+  // Those of `op`, kept for the calls to come.
+  static const OperatorTraits& of(const c10::OperatorHandle& op);
+
+  // Writes of which the schema says nothing, as batch-norm's to its running statistics: only in
+  // training, and without a trace in version counters.
+  bool writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const;
+
+  // The arguments that the call writes.
+  const std::vector<std::uint32_t>& written(c10::ArrayRef<c10::IValue> arguments) const {
+    static const std::vector<std::uint32_t> kNone;
+    return !undeclared || writes_undeclared(arguments) ? written_arguments : kNone;
+  }
+
+  bool may_write(std::uint32_t argument) const {
+    return std::find(written_arguments.begin(), written_arguments.end(), argument) !=
+           written_arguments.end();
+  }
+
+  std::vector<std::uint32_t> written_arguments;
+  // For each result, the argument that it is (operators in place and with out=), if any.
+  std::vector<std::optional<std::uint32_t>> result_arguments;
+  // Has no result but such arguments.
+  bool returns_only_arguments = false;
+  // Has results, and no tensor among them, as item().
+  bool tells_host = false;
+  // A result is a view of an argument.
+  bool is_view = false;
+  bool is_random = false;
+  // LibTorch's own operators count each declared write in the version counter.
+  bool is_aten = false;
+  bool undeclared = false;
+  // Only with undeclared writes: the argument that says whether there are any.
+  std::optional<std::uint32_t> training_argument;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_OPERATOR_TRAITS_H_

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a replay checks, and the words of its errors.
+#include <c10/util/StringUtil.h>
+
+#include <string>
+#include <utility>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/replay_pass.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+std::string slot_words(const RegionRecord& record, std::size_t slot) {
+  return c10::str("\n  slot ", slot, " (result of ", record.slots[slot].producer(), "): ");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> ReplayPass::versions_of(std::span<const at::Tensor> tensors) {
+  std::vector<std::int64_t> versions;
+  versions.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    versions.push_back(tensor.defined() && !tensor.is_inference() ? tensor._version() : 0);
+  }
+  return versions;
+}
+
+void ReplayPass::check_inputs(std::span<const at::Tensor> inputs) const {
+  if (record_.allow_external_mutation) {
+    return;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const auto change = record_.inputs[i].in_place_change(inputs[i])) {
+      throw MutationError(c10::str(
+          "[checkpoint] region '", record_.name, "': input tensor ", i,
+          " has been modified in place since the region's forward: ", *change,
+          ". The recomputation needs the values that forward got; change a clone instead, or set "
+          "allow_external_mutation if the new values are as good"));
+    }
+  }
+}
+
+// Forward has not written to them, as check_inputs() has found. They may be copies that surrounding
+// hooks have made, and that the next replay needs as they are.
+void ReplayPass::check_untouched(std::span<const at::Tensor> inputs,
+                                 std::span<const std::int64_t> versions) const {
+  if (record_.allow_external_mutation) {
+    return;
+  }
+  const std::vector<std::int64_t> now = versions_of(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (now[i] != versions[i] || (inputs[i].defined() && effects_.has_left_out(inputs[i]))) {
+      throw MutationError(
+          c10::str("[checkpoint] region '", record_.name, "': input tensor ", i,
+                   " is modified in place by the recomputation itself. Change a clone instead"));
+    }
+  }
+}
+
+void ReplayPass::check_captured() {
+  const absl::MutexLock lock(&mutex_);
+  if (!mutations_.empty()) {
+    std::string message = c10::str(
+        "[checkpoint] region '", record_.name,
+        "': tensors from outside the region, which it captured or reads, have been modified in "
+        "place since forward saved them:");
+    for (const Mismatch& mutation : mutations_) {
+      message += slot_words(record_, mutation.slot) + mutation.what;
+    }
+    throw MutationError(message +
+                        "\nThe recomputation needs the values of forward; change a clone instead, "
+                        "or set allow_external_mutation if the new values are as good");
+  }
+}
+
+void ReplayPass::check_reads() const {
+  if (const auto conflict = effects_.reads().conflict()) {
+    throw MutationError(c10::str(
+        "[checkpoint] region '", record_.name, "': ", *conflict,
+        ": it has been changed in place since, by the region itself or from outside, and saved "
+        "tensors depend on it. Change a clone instead, or set allow_external_mutation if the new "
+        "values are as good"));
+  }
+}
+
+void ReplayPass::check_saved() {
+  const absl::MutexLock lock(&mutex_);
+  const std::size_t saved = wanted_.size();
+  // Forward may still be running, when a backward inside the region asks: then more may be saved
+  // in a recomputation that runs to the region's end.
+  if (!stopped_ && (count_ < saved || (record_.forward_completed && count_ > saved))) {
+    fail_determinism(c10::str(
+        "A different number of tensors was saved during the original forward and recomputation: ",
+        saved, " in forward, ", count_, " in the recomputation",
+        count_ > saved ? " (it was trying to save more tensors during recomputation)" : ""));
+  }
+  std::erase_if(mismatches_,
+                [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });
+  if (!mismatches_.empty()) {
+    const bool metadata = record_.check == DeterminismCheck::kMetadata;
+    std::string message =
+        c10::str("Recomputed values for the following tensors have different ",
+                 metadata ? "metadata" : "contents", " than during the forward pass:");
+    for (const Mismatch& mismatch : mismatches_) {
+      message += slot_words(record_, mismatch.slot) + mismatch.what;
+    }
+    fail_determinism(message);
+  }
+}
+
+void ReplayPass::fail_determinism(const std::string& what) const {
+  std::string message = c10::str("[checkpoint] region '", record_.name, "': ", what);
+  if (operators_) {
+    message += "\n" + describe_difference(*record_.operators, *operators_);
+  } else {
+    message +=
+        "\nThe region's code must run the same operators each time; state that it changes and "
+        "reads again can make it differ. DebugModeGuard shows the first operator that differs";
+  }
+  throw DeterminismError(message);
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/replay_effects.h"
+
+#include <ATen/core/List.h>
+#include <ATen/ops/clone.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "reprise/engine/internal/tensor_record.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Of a leaf that wants no gradient: none. Read from the tensor's own record, because
+// Tensor::grad_fn() may rebuild a view's history.
+torch::autograd::Edge edge_of(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta == nullptr ? torch::autograd::Edge()
+                         : torch::autograd::Edge(meta->grad_fn_, meta->output_nr_);
+}
+
+}  // namespace
+
+void ReplayEffects::adopt(const at::Tensor& tensor) {
+  if (tensor.defined()) {
+    inside_.insert(memory_of(tensor));
+  }
+}
+
+void ReplayEffects::intercept(const OperatorCall& call) {
+  settle();
+  const OperatorTraits& traits = OperatorTraits::of(call.op);
+  if (traits.undeclared) {
+    note_unused(call, traits);
+  }
+  const std::vector<std::uint32_t> outside = outside_arguments(call, traits);
+  if (outside.empty()) {
+    run_inside(call, traits);
+    return;
+  }
+  const auto arguments = call.arguments();
+  for (const std::uint32_t index : outside) {
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      if (!inside_.contains(memory_of(tensor))) {
+        keep_untouched(tensor);
+      }
+    });
+  }
+  const bool writes_only_outside =
+      std::all_of(traits.written_arguments.begin(), traits.written_arguments.end(),
+                  [&](std::uint32_t index) { return is_all_outside(arguments[index], traits); });
+  // A random operator has to run, so that the generator moves on.
+  if (traits.returns_only_arguments && writes_only_outside && !traits.is_random) {
+    leave_out(call, traits);
+  } else {
+    run_on_copies(call, traits, outside);
+  }
+}
+
+void ReplayEffects::settle() {
+  for (const Untouched& untouched : untouched_) {
+    const at::Tensor& tensor = untouched.tensor;
+    if (tensor._version() > untouched.version) {
+      c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();
+      counter.set_version(untouched.version);
+    }
+    if (edge_of(tensor) != untouched.edge) {
+      torch::autograd::impl::set_gradient_edge(tensor, untouched.edge);
+    }
+  }
+  untouched_.clear();
+}
+
+bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& traits) {
+  const Memory memory = memory_of(tensor);
+  if (inside_.contains(memory)) {
+    return false;
+  }
+  // What forward has written has a version. A tensor without one was made by the replay, out of the
+  // dispatcher's sight (from_blob), unless it is an alias with a counter of its own (Tensor::data).
+  const bool counts_writes = traits.is_aten && !traits.undeclared && !tensor.is_inference();
+  const bool is_made_here =
+      counts_writes && tensor._version() == 0 &&
+      (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
+  if (is_made_here) {
+    inside_.insert(memory);
+  }
+  return !is_made_here;
+}
+
+std::vector<std::uint32_t> ReplayEffects::outside_arguments(const OperatorCall& call,
+                                                            const OperatorTraits& traits) {
+  std::vector<std::uint32_t> outside;
+  if (traits.written_arguments.empty()) {
+    return outside;
+  }
+  const auto arguments = call.arguments();
+  for (const std::uint32_t index : traits.written(arguments)) {
+    bool is_any_outside = false;
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      is_any_outside = is_outside(tensor, traits) || is_any_outside;
+    });
+    if (is_any_outside) {
+      outside.push_back(index);
+    }
+  }
+  return outside;
+}
+
+bool ReplayEffects::is_all_outside(const c10::IValue& argument, const OperatorTraits& traits) {
+  bool all = true;
+  for_each_tensor(argument,
+                  [&](const at::Tensor& tensor) { all = all && is_outside(tensor, traits); });
+  return all;
+}
+
+void ReplayEffects::run_inside(const OperatorCall& call, const OperatorTraits& traits) {
+  if (traits.is_view) {
+    call.run();
+    return;
+  }
+  if (traits.tells_host && tell_again(call)) {
+    return;
+  }
+  MemoryList inputs;
+  std::optional<std::string> stale;
+  const auto arguments = call.arguments();
+  const bool has_unused = traits.writes_undeclared(arguments);
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    if (has_unused && traits.may_write(index)) {
+      continue;
+    }
+    append_memory(arguments[index], inputs);
+    if (forward_reads_ && !stale && !traits.may_write(index)) {
+      for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+        stale = stale ? stale : read(call, tensor);
+      });
+    }
+  }
+  call.run();
+  MemoryList outputs;
+  for (const c10::IValue& result : torch::jit::last(call.stack, traits.result_arguments.size())) {
+    append_memory(result, outputs);
+  }
+  for (const Memory memory : outputs) {
+    if (std::find(inputs.begin(), inputs.end(), memory) == inputs.end()) {
+      inside_.insert(memory);
+    }
+  }
+  reads_.note_operator(inputs, outputs, std::move(stale));
+}
+
+// Batch-norm in training saves its running statistics, and takes nothing from them.
+void ReplayEffects::note_unused(const OperatorCall& call, const OperatorTraits& traits) {
+  MemoryList unused;
+  for (const std::uint32_t index : traits.written(call.arguments())) {
+    append_memory(call.argument(index), unused);
+  }
+  reads_.note_unused(unused);
+}
+
+void ReplayEffects::leave_out(const OperatorCall& call, const OperatorTraits& traits) {
+  std::vector<c10::IValue> results;
+  results.reserve(traits.result_arguments.size());
+  for (const auto& argument : traits.result_arguments) {
+    results.push_back(call.argument(*argument));
+  }
+  torch::jit::drop(call.stack, call.op.schema().arguments().size());
+  for (c10::IValue& result : results) {
+    call.stack.push_back(std::move(result));
+  }
+}
+
+void ReplayEffects::run_on_copies(const OperatorCall& call, const OperatorTraits& traits,
+                                  const std::vector<std::uint32_t>& outside) {
+  absl::flat_hash_map<std::uint32_t, c10::IValue> originals;
+  for (const std::uint32_t index : outside) {
+    c10::IValue& argument = call.argument(index);
+    c10::IValue copies = copy_outside(argument, traits);
+    originals[index] = std::exchange(argument, std::move(copies));
+  }
+  run_inside(call, traits);
+  const std::size_t first = call.stack.size() - traits.result_arguments.size();
+  for (std::size_t i = 0; i < traits.result_arguments.size(); ++i) {
+    const auto& argument = traits.result_arguments[i];
+    if (argument && originals.contains(*argument)) {
+      call.stack[first + i] = originals[*argument];
+    }
+  }
+}
+
+c10::IValue ReplayEffects::copy_outside(const c10::IValue& argument, const OperatorTraits& traits) {
+  const auto copy = [&](const at::Tensor& tensor) {
+    return tensor.defined() && is_outside(tensor, traits) ? at::clone(tensor) : tensor;
+  };
+  if (argument.isTensor()) {
+    return copy(argument.toTensor());
+  }
+  c10::List<at::Tensor> copies;
+  for (const at::Tensor& tensor : argument.toTensorVector()) {
+    copies.push_back(copy(tensor));
+  }
+  return copies;
+}
+
+bool ReplayEffects::tell_again(const OperatorCall& call) {
+  MemoryList memory;
+  for (const c10::IValue& argument : call.arguments()) {
+    append_memory(argument, memory);
+  }
+  const bool all_outside =
+      std::none_of(memory.begin(), memory.end(), [this](Memory m) { return inside_.contains(m); });
+  const auto* told =
+      forward_reads_ && !memory.empty() && all_outside ? forward_reads_->next_told() : nullptr;
+  if (told != nullptr) {
+    torch::jit::drop(call.stack, call.op.schema().arguments().size());
+    call.stack.insert(call.stack.end(), told->begin(), told->end());
+  }
+  return told != nullptr;
+}
+
+std::optional<std::string> ReplayEffects::read(const OperatorCall& call, const at::Tensor& tensor) {
+  if (inside_.contains(memory_of(tensor))) {
+    return std::nullopt;
+  }
+  const auto change = forward_reads_->next(tensor);
+  if (!change) {
+    return std::nullopt;
+  }
+  return c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                  TensorMetadata(tensor).to_string(), ", at version ", change->version_now,
+                  ", forward read it at version ", change->version_in_forward);
+}
+
+void ReplayEffects::keep_untouched(const at::Tensor& tensor) {
+  left_out_.insert(memory_of(tensor));
+  if (tensor.is_inference()) {
+    return;
+  }
+  untouched_.push_back({tensor, tensor._version(), edge_of(tensor)});
+  if (tensor.is_view()) {
+    const at::Tensor base(tensor._base());
+    untouched_.push_back({base, base._version(), edge_of(base)});
+  }
+}
+
+}  // namespace reprise::engine_internal

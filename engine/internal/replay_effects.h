@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Effects happen once: keeps a replay from writing to tensors that existed before it.
+//
+// Note [Writes that are left out]: forward has done the write already, and the tensor still holds
+// what it left there. So the replay leaves the operator out, or, if it has other results as well,
+// runs it on copies. What the region reads after its last write to a tensor is then right. What it
+// read before is overwritten, which is an error if it matters (StaleReads).
+//
+// Autograd, above the mode, takes note of the write all the same: it counts the version and changes
+// the tensor's gradient edge. Both are put back as soon as the engine has control again.
+#ifndef REPRISE_ENGINE_INTERNAL_REPLAY_EFFECTS_H_
+#define REPRISE_ENGINE_INTERNAL_REPLAY_EFFECTS_H_
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/memory.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/outside_reads.h"
+#include "reprise/engine/internal/stale_reads.h"
+
+namespace reprise::engine_internal {
+
+// Lives for one replay, on its thread.
+class ReplayEffects final : public OperatorInterceptor {
+ public:
+  // reads: what forward read, or null if nobody wants to know.
+  explicit ReplayEffects(const OutsideReads* reads) {
+    if (reads != nullptr) {
+      forward_reads_.emplace(*reads);
+    }
+  }
+
+  // The tensor is the replay's own.
+  void adopt(const at::Tensor& tensor);
+
+  void intercept(const OperatorCall& call) override;
+
+  // Puts back what autograd has noted of writes that were left out.
+  void settle();
+
+  // The tensor has been saved for backward.
+  void note_save(std::uint32_t slot, const at::Tensor& tensor) {
+    reads_.note_save(slot, memory_of(tensor));
+  }
+
+  const StaleReads& reads() const { return reads_; }
+
+  // True if a write to the tensor has been left out.
+  bool has_left_out(const at::Tensor& tensor) const {
+    return left_out_.contains(memory_of(tensor));
+  }
+
+ private:
+  struct Untouched {
+    at::Tensor tensor;
+    std::int64_t version;
+    torch::autograd::Edge edge;
+  };
+
+  bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
+  // Those of the written arguments that are, or whose lists contain, tensors from outside.
+  std::vector<std::uint32_t> outside_arguments(const OperatorCall& call,
+                                               const OperatorTraits& traits);
+  bool is_all_outside(const c10::IValue& argument, const OperatorTraits& traits);
+
+  void run_inside(const OperatorCall& call, const OperatorTraits& traits);
+  void note_unused(const OperatorCall& call, const OperatorTraits& traits);
+  void leave_out(const OperatorCall& call, const OperatorTraits& traits);
+  void run_on_copies(const OperatorCall& call, const OperatorTraits& traits,
+                     const std::vector<std::uint32_t>& outside);
+  c10::IValue copy_outside(const c10::IValue& argument, const OperatorTraits& traits);
+
+  // True if the operator told the host something in forward, and has done so again.
+  bool tell_again(const OperatorCall& call);
+  // Words for an error, if the tensor is no longer what forward read.
+  std::optional<std::string> read(const OperatorCall& call, const at::Tensor& tensor);
+  void keep_untouched(const at::Tensor& tensor);
+
+  absl::flat_hash_set<Memory> inside_;  // what the replay made
+  std::optional<OutsideReads::Cursor> forward_reads_;
+  StaleReads reads_;
+  std::vector<Untouched> untouched_;
+  absl::flat_hash_set<Memory> left_out_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_REPLAY_EFFECTS_H_
