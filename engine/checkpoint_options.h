@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "reprise/hooks/export.h"
+#include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise {
 
@@ -73,6 +74,11 @@ struct CheckpointOptions {
   // Stands in error messages, profiler ranges and `memory_report()`. Empty: "region #N".
   std::string name = {};
 
+  // Selective checkpointing: asked for each operator of forward whether its result is kept, so that
+  // a replay need not compute it. Without a policy nothing is kept. See
+  // reprise/policies/policies.h.
+  PolicyHolder policy = {};
+
   // Restores the state of the random number generators for a replay: the CPU's, those of the
   // devices of the arguments (at any nesting) and of the current device, and `generators`.
   bool preserve_rng_state = true;
@@ -96,6 +102,10 @@ struct CheckpointOptions {
   // Accept that a tensor which the region reads was changed in place between forward and replay
   // (parameters that are re-sharded in place, say). The replay then sees the new values.
   bool allow_external_mutation = false;
+
+  // Accept that a result which the policy keeps was changed in place. The replay then computes
+  // everything anew, so that it gets the value that forward had.
+  bool allow_cache_entry_mutation = false;
 
   // Generators of the caller's own that the region's code draws from. Generators among the
   // arguments are found by themselves.

@@ -97,9 +97,9 @@ OperatorKernels* install() {
 }
 
 void ensure_installed() {
-  static OperatorKernels* const kernels = install();
-  if (kernels != nullptr) {
-    kernels->register_new_operators();
+  static OperatorKernels* const kKernels = install();
+  if (kKernels != nullptr) {
+    kKernels->register_new_operators();
   }
 }
 

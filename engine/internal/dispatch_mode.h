@@ -54,6 +54,15 @@ class OperatorInterceptor {
   virtual void intercept(const OperatorCall& call) = 0;
 };
 
+// To the next interceptor, or, without one, to the operator itself.
+inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
+  if (next == nullptr) {
+    call.run();
+  } else {
+    next->intercept(call);
+  }
+}
+
 // While alive, the operators of this thread go to `interceptor` and to no other; to none, if it is
 // null (for the engine's own operators). It must outlive the scope.
 class [[nodiscard]] REPRISE_API InterceptionScope {

@@ -17,6 +17,7 @@
 #include "reprise/engine/internal/frame.h"
 #include "reprise/engine/internal/group_state.h"
 #include "reprise/engine/internal/profiler_range.h"
+#include "reprise/engine/internal/selective_forward.h"
 #include "reprise/engine/internal/settings.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
@@ -96,6 +97,9 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> repl
       !is_recomputing()) {
     record.outside_reads = std::make_unique<OutsideReads>();
   }
+  if (options.policy && !is_recomputing()) {
+    record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation);
+  }
   if (effective_debug(options.debug)) {
     record.operators = std::make_unique<OperatorLog>();
   }
@@ -115,11 +119,13 @@ class ForwardRegion::Impl {
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());
     RngSnapshot rng = RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
+    const std::shared_ptr<Policy> policy = options.policy.get();
     RegionRecord record = make_record(std::move(options), std::move(replay), inputs.tensors);
     record.state.recompute_context = std::move(contexts.recompute);
     (preserves_rng_ ? record.state.rng : unpreserved_rng_) = std::move(rng);
     OperatorLog* const log = record.operators.get();
     OutsideReads* const reads = record.outside_reads.get();
+    OperatorTrace* const trace = record.trace.get();
 
     frame_ = std::make_shared<Frame>(std::move(record));
     const std::shared_ptr<GroupState> group = GroupState::entered();
@@ -136,9 +142,16 @@ class ForwardRegion::Impl {
       watch_.emplace(*reads, InterceptionScope::current());
       watching_.emplace(&*watch_);
     }
+    if (trace != nullptr) {
+      std::shared_ptr<Policy> asked = policy->begin_region();
+      selective_.emplace(*trace, asked ? std::move(asked) : policy, frame_->name(), preserves_rng_,
+                         InterceptionScope::current());
+      selecting_.emplace(&*selective_);
+    }
   }
 
   void finish() {
+    selecting_.reset();
     watching_.reset();
     hooks_.reset();
     logging_.reset();
@@ -166,6 +179,8 @@ class ForwardRegion::Impl {
   std::optional<HookScope> hooks_;
   std::optional<ForwardWatch> watch_;
   std::optional<InterceptionScope> watching_;
+  std::optional<SelectiveForward> selective_;
+  std::optional<InterceptionScope> selecting_;
 };
 
 bool ForwardRegion::is_needed(const CheckpointOptions& options) {

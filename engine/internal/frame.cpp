@@ -87,6 +87,9 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 
 std::uint32_t Frame::record(const at::Tensor& tensor) {
   TensorRecord saved(tensor, record_.check_options());
+  if (record_.trace && !record_.forward_completed) {
+    record_.trace->need(memory_of(tensor));
+  }
   const absl::MutexLock lock(&mutex_);
   record_.slots.push_back(std::move(saved));
   alive_.push_back(true);
@@ -113,6 +116,12 @@ bool Frame::complete_forward() {
   }
   if (record_.outside_reads) {
     record_.outside_reads->complete();
+  }
+  if (record_.trace) {
+    record_.trace->complete();
+    if (record_.stats) {
+      record_.stats->kept_bytes.fetch_add(record_.trace->kept_bytes());
+    }
   }
   const absl::MutexLock lock(&mutex_);
   record_.forward_completed = true;
@@ -227,6 +236,11 @@ void Frame::replay_into(Session& session, std::vector<bool> wanted) {
     const auto pass = std::make_shared<ReplayPass>(record_, std::move(wanted));
     pass->run();
     values = pass->take_values();
+    const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
+                         !hooks_internal::backward_info().keeps_graph;
+    if (record_.trace && is_last) {
+      record_.trace->drop_kept();
+    }
   }
   for (std::uint32_t slot = 0; slot < values.size(); ++slot) {
     if (values[slot].tensor.defined() && alive_[slot]) {

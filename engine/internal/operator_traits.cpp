@@ -92,6 +92,8 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
                std::none_of(schema.returns().begin(), schema.returns().end(),
                             [](const c10::Argument& result) { return holds_tensors(result); });
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||
+                   schema.name().starts_with("prim::");
   is_aten = schema.name().starts_with("aten::");
 }
 

@@ -46,6 +46,8 @@ struct OperatorTraits {
   // A result is a view of an argument.
   bool is_view = false;
   bool is_random = false;
+  // Says nothing of the computation: detach, profiler ranges.
+  bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.
   bool is_aten = false;
   bool undeclared = false;

@@ -51,7 +51,7 @@ std::optional<OutsideReads::Change> OutsideReads::Cursor::next(const at::Tensor&
 void ForwardWatch::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = OperatorTraits::of(call.op);
   if (traits.is_view) {
-    run(call);
+    pass_on(call, outer_);
     return;
   }
   MemoryList known;
@@ -68,7 +68,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   }
   const bool all_outside = std::none_of(known.begin(), known.end(),
                                         [this](Memory memory) { return inside_.contains(memory); });
-  run(call);
+  pass_on(call, outer_);
   const auto results = torch::jit::last(call.stack, traits.result_arguments.size());
   if (traits.tells_host && !known.empty() && all_outside) {
     reads_.note_told(results.vec());
@@ -79,14 +79,6 @@ void ForwardWatch::intercept(const OperatorCall& call) {
         inside_.insert(memory_of(tensor));
       }
     });
-  }
-}
-
-void ForwardWatch::run(const OperatorCall& call) const {
-  if (outer_ == nullptr) {
-    call.run();
-  } else {
-    outer_->intercept(call);
   }
 }
 

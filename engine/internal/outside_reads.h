@@ -81,8 +81,6 @@ class ForwardWatch final : public OperatorInterceptor {
   void intercept(const OperatorCall& call) override;
 
  private:
-  void run(const OperatorCall& call) const;
-
   OutsideReads& reads_;
   OperatorInterceptor* const outer_;
   absl::flat_hash_set<Memory> inside_;  // what the region has made

@@ -47,7 +47,7 @@ RegionInput::RegionInput(const at::Tensor& tensor) {
 }
 
 at::Tensor RegionInput::restore() {
-  const at::Tensor data = packed_ ? packed_->call_unpack_hook() : alias_;
+  at::Tensor data = packed_ ? packed_->call_unpack_hook() : alias_;
   if (!data.defined()) {
     return data;
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reprise/engine/internal/operator_log.h"
+#include "reprise/engine/internal/operator_trace.h"
 #include "reprise/engine/internal/outside_reads.h"
 #include "reprise/engine/internal/region_input.h"
 #include "reprise/engine/internal/region_state.h"
@@ -36,6 +37,8 @@ struct RegionRecord {
   RegionState state;
 
   std::unique_ptr<OutsideReads> outside_reads;  // unless changes are allowed, or nothing is checked
+
+  std::unique_ptr<OperatorTrace> trace;  // under a policy
 
   std::vector<TensorRecord> slots;
   bool forward_completed = false;

@@ -24,6 +24,18 @@ torch::autograd::Edge edge_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+void leave_out(const OperatorCall& call, const OperatorTraits& traits) {
+  std::vector<c10::IValue> results;
+  results.reserve(traits.result_arguments.size());
+  for (const auto& argument : traits.result_arguments) {
+    results.push_back(call.argument(*argument));
+  }
+  torch::jit::drop(call.stack, call.op.schema().arguments().size());
+  for (c10::IValue& result : results) {
+    call.stack.push_back(std::move(result));
+  }
+}
+
 void ReplayEffects::adopt(const at::Tensor& tensor) {
   if (tensor.defined()) {
     inside_.insert(memory_of(tensor));
@@ -162,18 +174,6 @@ void ReplayEffects::note_unused(const OperatorCall& call, const OperatorTraits& 
   reads_.note_unused(unused);
 }
 
-void ReplayEffects::leave_out(const OperatorCall& call, const OperatorTraits& traits) {
-  std::vector<c10::IValue> results;
-  results.reserve(traits.result_arguments.size());
-  for (const auto& argument : traits.result_arguments) {
-    results.push_back(call.argument(*argument));
-  }
-  torch::jit::drop(call.stack, call.op.schema().arguments().size());
-  for (c10::IValue& result : results) {
-    call.stack.push_back(std::move(result));
-  }
-}
-
 void ReplayEffects::run_on_copies(const OperatorCall& call, const OperatorTraits& traits,
                                   const std::vector<std::uint32_t>& outside) {
   absl::flat_hash_map<std::uint32_t, c10::IValue> originals;
@@ -217,7 +217,9 @@ bool ReplayEffects::tell_again(const OperatorCall& call) {
       forward_reads_ && !memory.empty() && all_outside ? forward_reads_->next_told() : nullptr;
   if (told != nullptr) {
     torch::jit::drop(call.stack, call.op.schema().arguments().size());
-    call.stack.insert(call.stack.end(), told->begin(), told->end());
+    for (const c10::IValue& result : *told) {
+      call.stack.push_back(result);
+    }
   }
   return told != nullptr;
 }

@@ -30,6 +30,10 @@
 
 namespace reprise::engine_internal {
 
+// Leaves an operator out that has no results but what it writes: they are its arguments as they
+// are.
+void leave_out(const OperatorCall& call, const OperatorTraits& traits);
+
 // Lives for one replay, on its thread.
 class ReplayEffects final : public OperatorInterceptor {
  public:
@@ -75,7 +79,6 @@ class ReplayEffects final : public OperatorInterceptor {
 
   void run_inside(const OperatorCall& call, const OperatorTraits& traits);
   void note_unused(const OperatorCall& call, const OperatorTraits& traits);
-  void leave_out(const OperatorCall& call, const OperatorTraits& traits);
   void run_on_copies(const OperatorCall& call, const OperatorTraits& traits,
                      const std::vector<std::uint32_t>& outside);
   c10::IValue copy_outside(const c10::IValue& argument, const OperatorTraits& traits);

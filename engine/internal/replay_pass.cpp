@@ -164,6 +164,9 @@ void ReplayPass::run() {
   check_inputs(inputs);
   const std::vector<std::int64_t> versions = versions_of(inputs);
   run_region(inputs);
+  if (selective_) {
+    selective_->check();
+  }
   check_untouched(inputs, versions);
   check_captured();
   check_reads();
@@ -202,7 +205,11 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
     effects_.settle();
     put_gradients_back();
   };
-  const InterceptionScope intercepted(&effects_);
+  OperatorInterceptor* interceptor = &effects_;
+  if (record_.trace) {
+    interceptor = &selective_.emplace(*record_.trace, record_.name, effects_);
+  }
+  const InterceptionScope intercepted(interceptor);
   std::optional<OperatorLogGuard> logging;
   if (record_.operators) {
     operators_ = std::make_unique<OperatorLog>();

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "reprise/engine/internal/region_record.h"
 #include "reprise/engine/internal/replay_effects.h"
+#include "reprise/engine/internal/selective_replay.h"
 #include "reprise/engine/internal/session.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
@@ -78,6 +80,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
   std::thread::id thread_;         // that runs the region's code
   int exceptions_at_start_ = 0;    // in flight on that thread
   ReplayEffects effects_;          // on that thread
+  std::optional<SelectiveReplay> selective_;
   std::unique_ptr<OperatorLog> operators_;
 
   absl::Mutex mutex_;  // a backward inside the region may save on several threads

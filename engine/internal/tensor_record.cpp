@@ -77,9 +77,10 @@ bool TensorMetadata::matches(const at::Tensor& tensor) const {
       requires_grad != tensor.requires_grad()) {
     return false;
   }
-  if (tensor.is_nested()) {
-    return true;
-  }
+  return tensor.is_nested() || matches_shape(tensor);
+}
+
+bool TensorMetadata::matches_shape(const at::Tensor& tensor) const {
   return same_dims(sizes, tensor.sizes()) &&
          (layout != c10::kStrided || same_dims(strides, tensor.strides()));
 }

@@ -147,6 +147,7 @@ BackwardInfo backward_info() {
   BackwardInfo info;
   info.id = torch::autograd::get_current_graph_task_id();
   if (info.id >= 0) {
+    info.keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
     if (const NodePtr node = torch::autograd::get_current_node()) {
       info.node = node.get();
       info.node_reads_once = node->is_traceable();
@@ -154,5 +155,7 @@ BackwardInfo backward_info() {
   }
   return info;
 }
+
+int current_backward() noexcept { return torch::autograd::get_current_graph_task_id(); }
 
 }  // namespace reprise::hooks_internal

@@ -42,8 +42,13 @@ struct BackwardInfo {
   // True for LibTorch's generated nodes, which unpack each saved tensor once. Nodes written by hand
   // may do so repeatedly.
   bool node_reads_once = false;
+  // False if the backward frees what it has used.
+  bool keeps_graph = true;
 };
 REPRISE_API BackwardInfo backward_info();
+
+// `backward_info().id` alone.
+REPRISE_API int current_backward() noexcept;
 
 }  // namespace reprise::hooks_internal
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The replay of a region under a policy: follows the operators of forward, supplies the results
+// that were kept, and sets each random operator's generator to where it stood.
+#ifndef REPRISE_ENGINE_INTERNAL_SELECTIVE_REPLAY_H_
+#define REPRISE_ENGINE_INTERNAL_SELECTIVE_REPLAY_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/operator_trace.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/replay_effects.h"
+
+namespace reprise::engine_internal {
+
+// Lives for one replay, on its thread.
+class SelectiveReplay final : public OperatorInterceptor {
+ public:
+  // effects: what runs the operators. All must outlive this.
+  SelectiveReplay(const OperatorTrace& trace, const std::string& region, ReplayEffects& effects);
+
+  // Throws DeterminismError or MutationError.
+  void intercept(const OperatorCall& call) override;
+
+  // Throws again what intercept() has thrown, if the region's code has kept it to itself.
+  void check() const;
+
+ private:
+  void replay(const OperatorCall& call, const OperatorTraits& traits, const TracedOperator& op);
+  void supply(const OperatorCall& call, const TracedOperator& op);
+  at::Tensor supplied(const OperatorCall& call, const TracedOperator::Result& result,
+                      const KeptResult* kept);
+  [[noreturn]] void fail_other_operator(const OperatorCall& call);
+
+  const OperatorTrace& trace_;
+  const std::string& region_;
+  ReplayEffects& effects_;
+  const std::shared_ptr<const OperatorTrace::Kept> kept_;
+  const int backward_;
+  std::uint32_t next_ = 0;
+  std::optional<std::string> other_operator_;
+  std::optional<std::string> mutation_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_SELECTIVE_REPLAY_H_

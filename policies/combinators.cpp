@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The policies that are made of others.
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
+#include "reprise/policies/internal/match_flags.h"
+#include "reprise/policies/policies.h"
+
+namespace reprise::policies {
+namespace {
+
+using Parts = std::vector<std::shared_ptr<Policy>>;
+
+void check_parts(const Parts& parts, const std::string& caller) {
+  const auto missing = std::find(parts.begin(), parts.end(), nullptr);
+  if (missing != parts.end()) {
+    throw std::invalid_argument("[policies." + caller +
+                                "] a policy is missing; received an empty PolicyHolder as policy " +
+                                std::to_string(missing - parts.begin()) + " of " +
+                                std::to_string(parts.size()) + "; pass save_nothing() for none");
+  }
+}
+
+// Made of a part or more. `Combine` answers with a const operator()(parts, context); it is copied
+// with each region's parts.
+template <class Combine>
+class Combinator final : public Policy {
+ public:
+  Combinator(Parts parts, Combine combine)
+      : parts_(std::move(parts)), combine_(std::move(combine)) {}
+
+  CheckpointPolicy decide(const PolicyContext& context) override {
+    return combine_(parts_, context);
+  }
+
+  std::shared_ptr<Policy> begin_region() override {
+    Parts parts = parts_;
+    bool any_starts_anew = false;
+    for (std::shared_ptr<Policy>& part : parts) {
+      if (std::shared_ptr<Policy> anew = part->begin_region()) {
+        part = std::move(anew);
+        any_starts_anew = true;
+      }
+    }
+    return any_starts_anew ? std::make_shared<Combinator>(std::move(parts), combine_) : nullptr;
+  }
+
+  std::vector<std::string> unmatched() const override {
+    std::vector<std::string> all;
+    if constexpr (requires { combine_.unmatched(); }) {
+      all = combine_.unmatched();
+    }
+    for (const std::shared_ptr<Policy>& part : parts_) {
+      std::ranges::move(part->unmatched(), std::back_inserter(all));
+    }
+    return all;
+  }
+
+ private:
+  const Parts parts_;
+  const Combine combine_;
+};
+
+template <class Combine>
+PolicyHolder combined(const std::string& caller, Parts parts, Combine combine) {
+  check_parts(parts, caller);
+  return std::make_shared<Combinator<Combine>>(std::move(parts), std::move(combine));
+}
+
+CheckpointPolicy offloaded(CheckpointPolicy answer) {
+  switch (answer) {
+    case CheckpointPolicy::MUST_SAVE:
+      return CheckpointPolicy::MUST_CPU_OFFLOAD;
+    case CheckpointPolicy::PREFER_SAVE:
+      return CheckpointPolicy::PREFER_CPU_OFFLOAD;
+    default:
+      return answer;
+  }
+}
+
+bool is_must(CheckpointPolicy answer) {
+  return answer == CheckpointPolicy::MUST_SAVE || answer == CheckpointPolicy::MUST_RECOMPUTE ||
+         answer == CheckpointPolicy::MUST_CPU_OFFLOAD;
+}
+
+class ByRegion {
+ public:
+  explicit ByRegion(std::string name) : name_(std::move(name)) {}
+
+  CheckpointPolicy operator()(const Parts& parts, const PolicyContext& context) const {
+    if (context.region() != name_) {
+      return parts[1]->decide(context);
+    }
+    seen_->set(0);
+    return parts[0]->decide(context);
+  }
+
+  std::vector<std::string> unmatched() const {
+    return seen_->test(0) ? std::vector<std::string>() : std::vector{"region '" + name_ + "'"};
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<policies_internal::MatchFlags> seen_ =
+      std::make_shared<policies_internal::MatchFlags>(1);
+};
+
+}  // namespace
+
+PolicyHolder offload(const PolicyHolder& inner) {
+  return combined("offload", {inner.get()}, [](const Parts& parts, const PolicyContext& context) {
+    return offloaded(parts[0]->decide(context));
+  });
+}
+
+PolicyHolder first_match(const std::vector<PolicyHolder>& policies) {
+  Parts parts;
+  for (const PolicyHolder& policy : policies) {
+    parts.push_back(policy.get());
+  }
+  return combined("first_match", std::move(parts),
+                  [](const Parts& all, const PolicyContext& context) {
+                    for (const std::shared_ptr<Policy>& part : all) {
+                      const CheckpointPolicy answer = part->decide(context);
+                      if (answer != CheckpointPolicy::PREFER_RECOMPUTE) {
+                        return answer;
+                      }
+                    }
+                    return CheckpointPolicy::PREFER_RECOMPUTE;
+                  });
+}
+
+PolicyHolder override_with(const PolicyHolder& base, const PolicyHolder& overriding) {
+  return combined("override_with", {base.get(), overriding.get()},
+                  [](const Parts& parts, const PolicyContext& context) {
+                    const CheckpointPolicy answer = parts[0]->decide(context);
+                    const CheckpointPolicy overriding_answer = parts[1]->decide(context);
+                    return is_must(overriding_answer) ? overriding_answer : answer;
+                  });
+}
+
+PolicyHolder for_region(std::string name, const PolicyHolder& policy,
+                        const PolicyHolder& otherwise) {
+  return combined("for_region", {policy.get(), otherwise.get()}, ByRegion(std::move(name)));
+}
+
+}  // namespace reprise::policies

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: name_scope.h
+//
+// Gives the code of a block a name that policies see (`PolicyContext::scopes`) and reports print,
+// so that a policy can tell one matmul from another. Scopes nest: their names, outermost first,
+// are the path of the code inside.
+//
+// Not for naming a region (that is an option of it), nor a single tensor.
+//
+// Example:
+//
+//   at::Tensor forward(const at::Tensor& x) {
+//     reprise::NameScope scope("q_proj");
+//     return linear->forward(x);
+//   }
+//   // policies::save_named({"attn/q_proj"}) if the caller has a NameScope "attn"
+//
+// Thread-safety: scopes concern the calling thread. Threads that it starts do not inherit them.
+#ifndef REPRISE_POLICIES_NAME_SCOPE_H_
+#define REPRISE_POLICIES_NAME_SCOPE_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "reprise/hooks/export.h"
+
+namespace reprise {
+
+// While alive, adds `name` to the path of what runs on this thread. A name that contains '/' stands
+// for several scopes at once. Destroyed on the thread that made it, the last made first.
+class [[nodiscard]] REPRISE_API NameScope {
+ public:
+  // std::invalid_argument if the name is empty, begins or ends with '/', or contains "//".
+  explicit NameScope(std::string name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+
+  // The names of this thread's scopes, outermost first. Valid until the thread makes or ends a
+  // scope.
+  [[nodiscard]] static std::span<const std::string> current() noexcept;
+
+ private:
+  std::size_t found_depth_;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_POLICIES_NAME_SCOPE_H_

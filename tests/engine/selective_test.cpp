@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Selective checkpointing beyond the conformance list: random numbers, what is kept to the byte,
+// batch-norm, and programs made up at random.
+#include <random>
+
+#include "reprise/policies/policies.h"
+#include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/kernel_counter.h"
+
+namespace reprise::testing {
+namespace {
+
+// Saves the operators whose ordinal has a set bit.
+PolicyHolder by_bits(std::uint64_t bits) {
+  return [bits](const PolicyContext& context) {
+    return (bits >> (static_cast<std::uint64_t>(context.ordinal()) % 64) & 1U) != 0;
+  };
+}
+
+class Selective : public ConformanceTest {};
+
+TEST_F(Selective, RandomOperatorsAreExactWhicheverAreKept) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor a = torch::dropout(t.sin(), 0.5, true);
+    const at::Tensor b = a * at::rand_like(a);
+    return torch::dropout(b.exp(), 0.3, true) * at::bernoulli(t.detach().sigmoid());
+  };
+  const at::Tensor x = leaf({4, 4});
+  torch::manual_seed(9);
+  const Tensors expected = gradients(code(x), {x});
+  for (std::uint64_t bits = 0; bits < 256; ++bits) {
+    torch::manual_seed(9);
+    const at::Tensor y = checkpoint({.policy = by_bits(bits)}, code, x);
+    const at::Tensor generator = cpu_generator_state();
+    torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true);
+    expect_same_bits(gradients(y, {x}), expected);
+    EXPECT_TRUE(bitwise_equal(cpu_generator_state(), generator));
+  }
+}
+
+TEST_F(Selective, SavingEverythingKeepsNoMoreThanAutogradWould) {
+  const auto code = [](const at::Tensor& t) {
+    return ((t.sin() + 1).exp() * 2 - 3).sigmoid().reshape({64, 16}).add(1).tanh();
+  };
+  const at::Tensor x = leaf({32, 32});
+  const auto kept = [&](auto forward) {
+    const std::int64_t before = live_cpu_bytes();
+    const at::Tensor y = forward();
+    const std::int64_t bytes = live_cpu_bytes() - before;
+    gradients(y, {x});
+    return bytes;
+  };
+  const std::int64_t plain = kept([&] { return code(x); });
+  EXPECT_EQ(kept([&] { return checkpoint({.policy = policies::save_everything()}, code, x); }),
+            plain);
+}
+
+TEST_F(Selective, WhatNothingNeedsIsNotComputed) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor unused = t.detach().mm(t.detach()).sum();  // nothing depends on it
+    return unused.defined() ? t.sin().exp().tanh() : t;
+  };
+  const at::Tensor x = leaf({8, 8});
+  const at::Tensor y = checkpoint({.policy = policies::save_nothing()}, code, x);
+  const Tensors expected = gradients(code(x), {x});
+  const KernelCounter kernels;
+  expect_same_bits(gradients(y, {x}), expected);
+  EXPECT_EQ(kernels.count("aten::sin"), 1U);
+  EXPECT_EQ(kernels.count("aten::mm"), 0U);
+}
+
+TEST_F(Selective, KeptBytesAreWhatThePolicySaid) {
+  const at::Tensor x = leaf({16, 16});
+  const std::int64_t before = live_cpu_bytes();
+  {
+    const at::Tensor y = checkpoint(
+        {.policy = policies::save_operators({"aten::mm"})},
+        [](const at::Tensor& t) { return t.sin().mm(t).sin().mm(t).sin().sum(); }, x);
+    EXPECT_EQ(live_cpu_bytes() - before, 2 * 16 * 16 * 4 + 4);
+    y.backward();
+    EXPECT_EQ(live_cpu_bytes() - before, 16 * 16 * 4 + 4);  // the gradient, and y
+  }
+}
+
+TEST_F(Selective, AKernelThatIsLaunchedByHandGetsItsInputs) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor input = t.detach().sin().contiguous();
+    const at::Tensor output = at::empty_like(input);
+    for (int i = 0; i < 16; ++i) {
+      output.data_ptr<float>()[i] = 2 * input.data_ptr<float>()[i];
+    }
+    return (t * output).exp();
+  };
+  const at::Tensor x = leaf({16});
+  const Tensors expected = gradients(code(x), {x});
+  for (const PolicyHolder& policy : {policies::save_everything(), policies::save_nothing()}) {
+    expect_same_bits(gradients(checkpoint({.policy = policy}, code, x), {x}), expected);
+  }
+}
+
+TEST_F(Selective, NestedRegionsFollowTheirOwnPolicies) {
+  const auto inner = [](const at::Tensor& t) {
+    return torch::dropout(t.sin().mm(t), 0.5, true).exp();
+  };
+  const auto plain = [&](const at::Tensor& t) { return inner(inner(t).cos()).sin(); };
+  const at::Tensor x = leaf({4, 4});
+  torch::manual_seed(2);
+  const Tensors expected = gradients(plain(x), {x});
+  for (std::uint64_t outer_bits = 0; outer_bits < 32; ++outer_bits) {
+    for (const PolicyHolder& inner_policy : {PolicyHolder(), policies::save_matmuls()}) {
+      torch::manual_seed(2);
+      const auto outer = [&](const at::Tensor& t) {
+        const CheckpointOptions options{.policy = inner_policy};
+        return checkpoint(options, inner, checkpoint(options, inner, t).cos()).sin();
+      };
+      const at::Tensor y = checkpoint({.policy = by_bits(outer_bits * 37)}, outer, x);
+      expect_same_bits(gradients(y, {x}), expected);
+    }
+  }
+}
+
+TEST_F(Selective, ABackwardInsideTheRegionIsRight) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor y = t.sin().exp();
+    const at::Tensor g = torch::autograd::grad({y.sum()}, {t}, {}, true, /*create_graph=*/true)[0];
+    return (y * g).sin();
+  };
+  const at::Tensor x = leaf({4});
+  const Tensors expected = gradients(code(x), {x});
+  for (std::uint64_t bits = 0; bits < 32; ++bits) {
+    expect_same_bits(gradients(checkpoint({.policy = by_bits(bits * 41)}, code, x), {x}), expected);
+  }
+}
+
+TEST_F(Selective, ARetryAfterAnExceptionIsRight) {
+  bool fail = true;
+  const at::Tensor x = leaf({4, 4});
+  const at::Tensor y = checkpoint(
+      {.policy = policies::save_matmuls()},
+      [&fail](const at::Tensor& t) {
+        const at::Tensor h = t.sin().mm(t).exp();
+        if (fail && is_recomputing()) {
+          throw std::domain_error("once");
+        }
+        return h.mm(t).sin();
+      },
+      x);
+  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, true), std::domain_error);
+  fail = false;
+  expect_same_bits(gradients(y, {x}), gradients(x.sin().mm(x).exp().mm(x).sin(), {x}));
+}
+
+TEST_F(Selective, BatchNormIsUpdatedOnceWhetherKeptOrNot) {
+  for (std::uint64_t bits = 0; bits < 16; ++bits) {
+    torch::manual_seed(1);
+    torch::nn::BatchNorm2d norm(4);
+    torch::nn::BatchNorm2d same(4);
+    const at::Tensor x = leaf({2, 4, 3, 3});
+    const auto code = [](torch::nn::BatchNorm2d& m, const at::Tensor& t) {
+      return torch::relu(m(t.sin())).exp();
+    };
+    const at::Tensor y = checkpoint(
+        {.policy = by_bits(bits)}, [&](const at::Tensor& t) { return code(norm, t); }, x);
+    const Tensors got = gradients(y, {x, norm->weight});
+    expect_same_bits(got, gradients(code(same, x), {x, same->weight}));
+    expect_same_bits(norm->buffers(), same->buffers());
+  }
+}
+
+// A program of `length` operators over a few tensors, the same for the same seed.
+at::Tensor random_program(std::uint64_t seed, int length, const at::Tensor& x,
+                          const at::Tensor& w) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  std::vector<at::Tensor> pool = {x.sin(), w.cos(), x * w};
+  for (int i = 0; i < length; ++i) {
+    const at::Tensor& a = pool[pick(pool.size())];
+    const at::Tensor& b = pool[pick(pool.size())];
+    at::Tensor result;
+    switch (pick(12)) {
+      case 0:
+        result = a.mm(b);
+        break;
+      case 1:
+        result = (a * b).tanh();
+        break;
+      case 2:
+        result = torch::dropout(a, 0.4, true);
+        break;
+      case 3:
+        result = a.t().contiguous();
+        break;
+      case 4:
+        result = a + b.narrow(0, 1, 1);
+        break;
+      case 5:
+        result = std::get<0>(a.sort(1));
+        break;
+      case 6:
+        result = (a + 1).mul_(0.5).add_(b);
+        break;
+      case 7:
+        result = at::layer_norm(a, {4});
+        break;
+      case 8:
+        result = a.softmax(1);
+        break;
+      case 9:
+        result = at::cat({a.narrow(1, 0, 2), b.narrow(1, 2, 2)}, 1);
+        break;
+      case 10: {
+        result = a.clone();
+        result.narrow(0, 1, 2).sigmoid_();
+        break;
+      }
+      default:
+        result = a * at::rand_like(b);
+        break;
+    }
+    pool.push_back(result);
+  }
+  return pool.back() + pool[pool.size() / 2] + x + w;
+}
+
+TEST_F(Selective, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const at::Tensor x = leaf({4, 4});
+    const at::Tensor w = leaf({4, 4});
+    const auto code = [seed](const at::Tensor& a, const at::Tensor& b) {
+      return random_program(seed, 12, a, b);
+    };
+    torch::manual_seed(4);
+    const Tensors expected = gradients(code(x, w), {x, w});
+    std::mt19937_64 random(seed);
+    for (int policy = 0; policy < 4; ++policy) {
+      SCOPED_TRACE(seed);
+      torch::manual_seed(4);
+      const at::Tensor y = checkpoint({.policy = by_bits(random())}, code, x, w);
+      if (policy % 2 == 1) {
+        torch::autograd::grad({y.sum()}, {x, w}, {}, /*retain_graph=*/true);
+      }
+      expect_same_bits(gradients(y, {x, w}), expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing
