@@ -107,6 +107,11 @@ struct CheckpointOptions {
   // everything anew, so that it gets the value that forward had.
   bool allow_cache_entry_mutation = false;
 
+  // What the policy keeps goes through the saved-tensor hooks that stand around the region, as its
+  // inputs always do: a SaveOnCpuGuard moves it to the host, an enclosing region drops it and
+  // computes it again. Otherwise hooks do not see it.
+  bool respect_saved_tensors_hooks = false;
+
   // Generators of the caller's own that the region's code draws from. Generators among the
   // arguments are found by themselves.
   std::vector<at::Generator> generators = {};

@@ -14,7 +14,11 @@
 namespace reprise {
 namespace {
 
-constexpr double kMebibyte = 1024.0 * 1024.0;
+double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+double milliseconds(std::chrono::nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e6;
+}
 
 void add_accelerator(std::vector<DeviceMemory>& devices) {
   const auto type = at::getAccelerator();
@@ -54,8 +58,7 @@ std::string MemoryReport::to_string() const {
       << std::setw(14) << "peak MiB" << '\n';
   for (const DeviceMemory& device : devices) {
     out << std::left << std::setw(24) << device.device << std::right << std::setw(14)
-        << static_cast<double>(device.current_bytes) / kMebibyte << std::setw(14)
-        << static_cast<double>(device.peak_bytes) / kMebibyte << '\n';
+        << mebibytes(device.current_bytes) << std::setw(14) << mebibytes(device.peak_bytes) << '\n';
   }
   if (!regions.empty()) {
     out << '\n'
@@ -65,13 +68,40 @@ std::string MemoryReport::to_string() const {
   }
   for (const RegionReport& region : regions) {
     out << std::left << std::setw(24) << region.name << std::right << std::setw(6) << region.runs
-        << std::setw(8) << region.slots << std::setw(13)
-        << static_cast<double>(region.dropped_bytes) / kMebibyte << std::setw(10)
-        << static_cast<double>(region.kept_bytes) / kMebibyte << std::setw(9) << region.replays
-        << std::setw(12) << static_cast<double>(region.replay_time.count()) / 1e6 << '\n';
+        << std::setw(8) << region.slots << std::setw(13) << mebibytes(region.dropped_bytes)
+        << std::setw(10) << mebibytes(region.kept_bytes) << std::setw(9) << region.replays
+        << std::setw(12) << milliseconds(region.replay_time) << '\n';
   }
   return out.str();
 }
+
+std::string MemoryReport::explain() const {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2);
+  for (const RegionReport& region : regions) {
+    if (region.operators.empty() && region.unmatched.empty()) {
+      continue;
+    }
+    out << "region '" << region.name << "', " << region.runs << " runs, " << region.replays
+        << " replays\n"
+        << std::left << std::setw(40) << "  operator" << std::setw(19) << "decision" << std::right
+        << std::setw(7) << "calls" << std::setw(11) << "kept MiB" << std::setw(13) << "dropped MiB"
+        << std::setw(9) << "replays" << std::setw(11) << "replay ms" << '\n';
+    for (const OperatorReport& op : region.operators) {
+      out << "  " << std::left << std::setw(38) << op.name << std::setw(19)
+          << reprise::to_string(op.decision) << std::right << std::setw(7) << op.calls
+          << std::setw(11) << mebibytes(op.kept_bytes) << std::setw(13)
+          << mebibytes(op.dropped_bytes) << std::setw(9) << op.replays << std::setw(11)
+          << milliseconds(op.replay_time) << '\n';
+    }
+    for (const std::string& entry : region.unmatched) {
+      out << "  matched nothing: " << entry << '\n';
+    }
+  }
+  return out.str();
+}
+
+std::string explain() { return memory_report().explain(); }
 
 MemoryReportGuard::MemoryReportGuard() { engine_internal::begin_collecting(); }
 MemoryReportGuard::~MemoryReportGuard() { engine_internal::end_collecting(); }

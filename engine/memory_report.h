@@ -12,6 +12,7 @@
 //   reprise::MemoryReportGuard collecting;   // per-region figures, while alive
 //   train_one_step(model);
 //   std::cout << reprise::memory_report().to_string();
+//   std::cout << reprise::explain();         // operator by operator, under a policy
 //
 // Thread-safety: thread-safe.
 #ifndef REPRISE_ENGINE_MEMORY_REPORT_H_
@@ -24,6 +25,7 @@
 
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/hooks/export.h"
+#include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise {
 
@@ -35,28 +37,50 @@ struct DeviceMemory {
   std::int64_t peak_bytes = 0;
 };
 
+// All calls of one operator, in regions of one name, for which the decision was the same.
+struct OperatorReport {
+  std::string name;  // "aten::add.Tensor"
+  CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
+  std::int64_t calls = 0;                   // in forward
+  std::int64_t kept_bytes = 0;              // of their results; what nothing needs is not kept
+  std::int64_t dropped_bytes = 0;           // of their results, the rest
+  std::int64_t replays = 0;                 // calls that a replay ran again
+  std::chrono::nanoseconds replay_time{0};  // host time of those
+};
+
 // All regions of one name since the collection began.
 struct RegionReport {
   std::string name;
   std::int64_t runs = 0;           // forward runs
   std::int64_t slots = 0;          // tensors that autograd saved
   std::int64_t dropped_bytes = 0;  // bytes of those tensors, a storage counted once a run
-  std::int64_t kept_bytes = 0;     // bytes of the inputs that the frames hold on to
+  std::int64_t kept_bytes = 0;     // bytes of the inputs, and of what a policy keeps
   std::int64_t replays = 0;
   std::chrono::nanoseconds replay_time{0};  // host time on the replaying threads
+
+  // Under a policy: what it was asked for, and the entries of it that have matched nothing in any
+  // region (`Policy::unmatched`).
+  std::vector<OperatorReport> operators;
+  std::vector<std::string> unmatched;
 };
 
 struct MemoryReport {
   std::vector<DeviceMemory> devices;
   std::vector<RegionReport> regions;  // in the order of their first forward
 
-  // A table for people.
+  // A table of devices and regions for people.
   [[nodiscard]] REPRISE_API std::string to_string() const;
+  // Tables for people, one a region with a policy: what was decided for each operator, and at what
+  // price.
+  [[nodiscard]] REPRISE_API std::string explain() const;
 };
 
 // Memory of the CPU and of each accelerator device that is in use now (none is woken by asking),
 // and the regions since collection began. Does not synchronise.
 [[nodiscard]] REPRISE_API MemoryReport memory_report();
+
+// `memory_report().explain()`.
+[[nodiscard]] REPRISE_API std::string explain();
 
 // While any is alive, regions whose forward starts are counted for `memory_report()`. The figures
 // start from nothing when the first guard is made, and stay readable after the last has gone.

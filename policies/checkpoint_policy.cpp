@@ -110,7 +110,8 @@ std::int64_t PolicyContext::output_bytes() const {
 }
 
 std::int64_t PolicyContext::flops() const {
-  return policies_internal::flops(op(), call_.arguments, call_.outputs);
+  return call_.arguments.empty() ? 0
+                                 : policies_internal::flops(op(), call_.arguments, call_.outputs);
 }
 
 Policy::~Policy() = default;

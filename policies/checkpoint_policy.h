@@ -56,6 +56,22 @@ enum class CheckpointPolicy : std::uint8_t {
   PREFER_CPU_OFFLOAD,
 };
 
+constexpr bool is_must(CheckpointPolicy policy) noexcept {
+  return policy == CheckpointPolicy::MUST_SAVE || policy == CheckpointPolicy::MUST_RECOMPUTE ||
+         policy == CheckpointPolicy::MUST_CPU_OFFLOAD;
+}
+
+constexpr bool is_offload(CheckpointPolicy policy) noexcept {
+  return policy == CheckpointPolicy::MUST_CPU_OFFLOAD ||
+         policy == CheckpointPolicy::PREFER_CPU_OFFLOAD;
+}
+
+// True if a result is to be kept, on its device or on the host.
+constexpr bool keeps(CheckpointPolicy policy) noexcept {
+  return policy == CheckpointPolicy::MUST_SAVE || policy == CheckpointPolicy::PREFER_SAVE ||
+         is_offload(policy);
+}
+
 // "MUST_SAVE" and so on.
 [[nodiscard]] REPRISE_API std::string_view to_string(CheckpointPolicy policy) noexcept;
 
@@ -101,6 +117,7 @@ class REPRISE_API PolicyContext {
   // The NameScopes that the call stands in, outermost first.
   [[nodiscard]] std::span<const std::string> scopes() const noexcept { return call_.scopes; }
   // What `reprise::name()` has called the result, if that is why the policy is asked; else empty.
+  // Such a question has one output, and no arguments. PREFER_RECOMPUTE leaves things as they are.
   [[nodiscard]] std::string_view name() const noexcept { return call_.name; }
   [[nodiscard]] std::string_view region() const noexcept { return call_.region; }
   // The how-manieth operator of the region this is, from 0.

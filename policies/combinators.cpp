@@ -81,11 +81,6 @@ CheckpointPolicy offloaded(CheckpointPolicy answer) {
   }
 }
 
-bool is_must(CheckpointPolicy answer) {
-  return answer == CheckpointPolicy::MUST_SAVE || answer == CheckpointPolicy::MUST_RECOMPUTE ||
-         answer == CheckpointPolicy::MUST_CPU_OFFLOAD;
-}
-
 class ByRegion {
  public:
   explicit ByRegion(std::string name) : name_(std::move(name)) {}

@@ -17,6 +17,7 @@
 #include "reprise/engine/internal/frame.h"
 #include "reprise/engine/internal/group_state.h"
 #include "reprise/engine/internal/profiler_range.h"
+#include "reprise/engine/internal/region_scope.h"
 #include "reprise/engine/internal/selective_forward.h"
 #include "reprise/engine/internal/settings.h"
 #include "reprise/engine/recomputing.h"
@@ -98,7 +99,12 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> repl
     record.outside_reads = std::make_unique<OutsideReads>();
   }
   if (options.policy && !is_recomputing()) {
-    record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation);
+    record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation,
+                                                   options.respect_saved_tensors_hooks);
+    record.trace_builder = std::make_unique<TraceBuilder>(*record.trace);
+    if (record.stats) {
+      record.stats->set_policy(options.policy.get());
+    }
   }
   if (effective_debug(options.debug)) {
     record.operators = std::make_unique<OperatorLog>();
@@ -125,7 +131,7 @@ class ForwardRegion::Impl {
     (preserves_rng_ ? record.state.rng : unpreserved_rng_) = std::move(rng);
     OperatorLog* const log = record.operators.get();
     OutsideReads* const reads = record.outside_reads.get();
-    OperatorTrace* const trace = record.trace.get();
+    TraceBuilder* const builder = record.trace_builder.get();
 
     frame_ = std::make_shared<Frame>(std::move(record));
     const std::shared_ptr<GroupState> group = GroupState::entered();
@@ -142,15 +148,18 @@ class ForwardRegion::Impl {
       watch_.emplace(*reads, InterceptionScope::current());
       watching_.emplace(&*watch_);
     }
-    if (trace != nullptr) {
+    if (builder != nullptr) {
       std::shared_ptr<Policy> asked = policy->begin_region();
-      selective_.emplace(*trace, asked ? std::move(asked) : policy, frame_->name(), preserves_rng_,
-                         InterceptionScope::current());
+      selective_.emplace(*builder, asked ? std::move(asked) : policy, frame_->name(),
+                         preserves_rng_, InterceptionScope::current(),
+                         RegionScope::innermost_selective());
       selecting_.emplace(&*selective_);
     }
+    scope_.emplace(frame_->name(), selective_ ? &*selective_ : nullptr);
   }
 
   void finish() {
+    scope_.reset();
     selecting_.reset();
     watching_.reset();
     hooks_.reset();
@@ -181,6 +190,7 @@ class ForwardRegion::Impl {
   std::optional<InterceptionScope> watching_;
   std::optional<SelectiveForward> selective_;
   std::optional<InterceptionScope> selecting_;
+  std::optional<RegionScope> scope_;
 };
 
 bool ForwardRegion::is_needed(const CheckpointOptions& options) {

@@ -87,8 +87,8 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 
 std::uint32_t Frame::record(const at::Tensor& tensor) {
   TensorRecord saved(tensor, record_.check_options());
-  if (record_.trace && !record_.forward_completed) {
-    record_.trace->need(memory_of(tensor));
+  if (record_.trace_builder) {
+    record_.trace_builder->need(memory_of(tensor));
   }
   const absl::MutexLock lock(&mutex_);
   record_.slots.push_back(std::move(saved));
@@ -117,11 +117,9 @@ bool Frame::complete_forward() {
   if (record_.outside_reads) {
     record_.outside_reads->complete();
   }
-  if (record_.trace) {
-    record_.trace->complete();
-    if (record_.stats) {
-      record_.stats->kept_bytes.fetch_add(record_.trace->kept_bytes());
-    }
+  if (record_.trace_builder) {
+    record_.trace_builder->complete(record_.stats.get());
+    record_.trace_builder.reset();
   }
   const absl::MutexLock lock(&mutex_);
   record_.forward_completed = true;

@@ -19,6 +19,7 @@
 #include "reprise/engine/internal/region_stats.h"
 #include "reprise/engine/internal/replay.h"
 #include "reprise/engine/internal/tensor_record.h"
+#include "reprise/engine/internal/trace_builder.h"
 
 namespace reprise::engine_internal {
 
@@ -38,7 +39,8 @@ struct RegionRecord {
 
   std::unique_ptr<OutsideReads> outside_reads;  // unless changes are allowed, or nothing is checked
 
-  std::unique_ptr<OperatorTrace> trace;  // under a policy
+  std::unique_ptr<OperatorTrace> trace;         // under a policy
+  std::unique_ptr<TraceBuilder> trace_builder;  // in forward
 
   std::vector<TensorRecord> slots;
   bool forward_completed = false;

@@ -3,6 +3,7 @@
 #include "reprise/engine/internal/region_stats.h"
 
 #include <chrono>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -27,6 +28,61 @@ Collection& collection() {
 
 }  // namespace
 
+OperatorReport& RegionStats::entry(const c10::OperatorName& op, CheckpointPolicy decision) {
+  std::string full_name = op.name;
+  if (!op.overload_name.empty()) {
+    full_name.append(".").append(op.overload_name);
+  }
+  const auto [found, is_new] = operators_.try_emplace(Key(std::move(full_name), decision));
+  if (is_new) {
+    found->second.name = found->first.first;
+    found->second.decision = decision;
+  }
+  return found->second;
+}
+
+void RegionStats::add_call(const c10::OperatorName& op, CheckpointPolicy decision,
+                           std::int64_t kept, std::int64_t dropped) {
+  const absl::MutexLock lock(&mutex_);
+  OperatorReport& report = entry(op, decision);
+  ++report.calls;
+  report.kept_bytes += kept;
+  report.dropped_bytes += dropped;
+}
+
+void RegionStats::add_replay(const c10::OperatorName& op, CheckpointPolicy decision,
+                             std::chrono::nanoseconds time) {
+  const absl::MutexLock lock(&mutex_);
+  OperatorReport& report = entry(op, decision);
+  ++report.replays;
+  report.replay_time += time;
+}
+
+void RegionStats::set_policy(std::shared_ptr<Policy> policy) {
+  const absl::MutexLock lock(&mutex_);
+  policy_ = std::move(policy);
+}
+
+RegionReport RegionStats::report() const {
+  RegionReport report{.name = name,
+                      .runs = runs.load(),
+                      .slots = slots.load(),
+                      .dropped_bytes = dropped_bytes.load(),
+                      .kept_bytes = kept_bytes.load(),
+                      .replays = replays.load(),
+                      .replay_time = std::chrono::nanoseconds(replay_nanoseconds.load()),
+                      .operators = {},
+                      .unmatched = {}};
+  const absl::MutexLock lock(&mutex_);
+  for (const auto& [key, op] : operators_) {
+    report.operators.push_back(op);
+  }
+  if (policy_) {
+    report.unmatched = policy_->unmatched();
+  }
+  return report;
+}
+
 std::shared_ptr<RegionStats> stats_for(std::string_view name) {
   if (g_collectors.load(std::memory_order_relaxed) == 0) {
     return nullptr;
@@ -46,13 +102,7 @@ std::vector<RegionReport> collected_regions() {
   const absl::MutexLock lock(&all.mutex);
   std::vector<RegionReport> reports;
   for (const auto& stats : all.in_order) {
-    reports.push_back({.name = stats->name,
-                       .runs = stats->runs.load(),
-                       .slots = stats->slots.load(),
-                       .dropped_bytes = stats->dropped_bytes.load(),
-                       .kept_bytes = stats->kept_bytes.load(),
-                       .replays = stats->replays.load(),
-                       .replay_time = std::chrono::nanoseconds(stats->replay_nanoseconds.load())});
+    reports.push_back(stats->report());
   }
   return reports;
 }

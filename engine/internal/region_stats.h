@@ -5,20 +5,39 @@
 #ifndef REPRISE_ENGINE_INTERNAL_REGION_STATS_H_
 #define REPRISE_ENGINE_INTERNAL_REGION_STATS_H_
 
+#include <ATen/core/operator_name.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "reprise/engine/memory_report.h"
+#include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise::engine_internal {
 
 // The sums of all regions of one name. Thread-safe.
-struct RegionStats {
+class RegionStats {
+ public:
   explicit RegionStats(std::string_view name) : name(name) {}
+
+  // A call of an operator under a policy, in forward and in a replay.
+  void add_call(const c10::OperatorName& op, CheckpointPolicy decision, std::int64_t kept,
+                std::int64_t dropped) ABSL_LOCKS_EXCLUDED(mutex_);
+  void add_replay(const c10::OperatorName& op, CheckpointPolicy decision,
+                  std::chrono::nanoseconds time) ABSL_LOCKS_EXCLUDED(mutex_);
+  void set_policy(std::shared_ptr<Policy> policy) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  RegionReport report() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   const std::string name;
   std::atomic<std::int64_t> runs{0};
   std::atomic<std::int64_t> slots{0};
@@ -26,6 +45,15 @@ struct RegionStats {
   std::atomic<std::int64_t> kept_bytes{0};
   std::atomic<std::int64_t> replays{0};
   std::atomic<std::int64_t> replay_nanoseconds{0};
+
+ private:
+  using Key = std::pair<std::string, CheckpointPolicy>;
+  OperatorReport& entry(const c10::OperatorName& op, CheckpointPolicy decision)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::map<Key, OperatorReport> operators_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Policy> policy_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The figures to add to for a region of that name; null while nobody collects.

@@ -207,7 +207,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   };
   OperatorInterceptor* interceptor = &effects_;
   if (record_.trace) {
-    interceptor = &selective_.emplace(*record_.trace, record_.name, effects_);
+    interceptor = &selective_.emplace(*record_.trace, record_.name, effects_, record_.stats.get());
   }
   const InterceptionScope intercepted(interceptor);
   std::optional<OperatorLogGuard> logging;

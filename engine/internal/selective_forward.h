@@ -1,58 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The forward of a region under a policy: asks it for each operator, and keeps what it wants kept.
+// The forward of a region under a policy: asks it for each operator, and has kept what it wants
+// kept.
 //
-// Note [In place]: an operator that writes in place to a kept result follows the operator that made
-// it: the result stays kept as it is afterwards, and a replay leaves the write out. The other way
-// round, to keep what an operator has written is to keep it as the result of the one that made it.
-// Neither goes if an operator that a replay runs has read the earlier state, or if the policy
-// insists on running the write again.
+// Note [Nested policies]: an operator inside nested regions belongs to each of them, and each has
+// its own replays. The policies agree on one answer: a MUST beats a PREFER, two different MUSTs are
+// an error, and between two PREFERs the inner region's counts. Only for writes in place does each
+// region's policy answer for itself, as they may belong to a value of the outer region.
 #ifndef REPRISE_ENGINE_INTERNAL_SELECTIVE_FORWARD_H_
 #define REPRISE_ENGINE_INTERNAL_SELECTIVE_FORWARD_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "reprise/engine/internal/dispatch_mode.h"
-#include "reprise/engine/internal/operator_trace.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/trace_builder.h"
 
 namespace reprise::engine_internal {
 
-// True for operators that a policy is not asked for, because forward and replay may run them
-// differently often: detach, profiler ranges, and the casts of parameters that autocast caches.
-bool is_untraced(const OperatorCall& call, const OperatorTraits& traits);
-
-// A fingerprint of the arguments: shapes and dtypes of tensors, numbers, strings and lists of them.
-std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
-
 class SelectiveForward final : public OperatorInterceptor {
  public:
-  // next: what stands further out, or null. trace, next: must outlive this.
-  SelectiveForward(OperatorTrace& trace, std::shared_ptr<Policy> policy, std::string region,
-                   bool preserves_rng, OperatorInterceptor* next);
+  // next: what stands further out, or null. enclosing: the next region further out with a policy,
+  // or null. All must outlive this.
+  SelectiveForward(TraceBuilder& builder, std::shared_ptr<Policy> policy, const std::string& region,
+                   bool preserves_rng, OperatorInterceptor* next, SelectiveForward* enclosing);
 
   void intercept(const OperatorCall& call) override;
+
+  // The result whose value lies in the tensor's memory, in this region and in those around it:
+  // is kept as it is now, is computed again, is offered to the policy under a name. Throw
+  // CheckpointError.
+  void save(const at::Tensor& tensor);
+  void recompute(const at::Tensor& tensor);
+  void name(const at::Tensor& tensor, std::string_view name);
 
  private:
   TracedOperator describe(const OperatorCall& call, const OperatorTraits& traits,
                           const MemoryList& arguments) const;
-  // The operator has run.
-  void note_results(const OperatorCall& call, const OperatorTraits& traits, TracedOperator& op,
-                    const MemoryList& arguments);
-  CheckpointPolicy ask(const OperatorCall& call, std::span<const c10::IValue> arguments);
-  void keep(const OperatorCall& call, TracedOperator& op);
-  void tie(const OperatorCall& call, TracedOperator& op, const OperatorTraits& traits);
-  bool keep_as_result(const at::Tensor& written, OperatorTrace::Value& value);
+  void decide(const OperatorCall& call, std::span<const c10::IValue> arguments);
+  CheckpointPolicy ask(PolicyContext::Call& question);
+  CheckpointPolicy ask_by_name(const at::Tensor& tensor, std::string_view name);
+  CheckpointPolicy agree_with_enclosing(const OperatorCall& call, CheckpointPolicy answer);
+  void pin(const at::Tensor& tensor, CheckpointPolicy decision);
+  void apply(const at::Tensor& tensor, CheckpointPolicy decision, std::string_view caller);
 
-  OperatorTrace& trace_;
+  TraceBuilder& builder_;
   const std::shared_ptr<Policy> policy_;
-  const std::string region_;
+  const std::string& region_;
   const bool preserves_rng_;
   OperatorInterceptor* const next_;
+  SelectiveForward* const enclosing_;
   const int backward_;  // in which the region runs, or -1
+  bool has_asked_for_last_call_ = false;
 };
 
 }  // namespace reprise::engine_internal

@@ -2,20 +2,23 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/selective_replay.h"
 
+#include <ATen/core/List.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
-#include <vector>
 
 #include "reprise/engine/errors.h"
-#include "reprise/engine/internal/selective_forward.h"
+#include "reprise/engine/internal/operator_facts.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 
 namespace reprise::engine_internal {
 namespace {
 
 using Replay = TracedOperator::Replay;
+using Kind = OperatorResults::Kind;
 
 // With a version counter of its own: what the replay does to it is no change of what is kept.
 at::Tensor own_alias(const at::Tensor& kept) {
@@ -23,13 +26,20 @@ at::Tensor own_alias(const at::Tensor& kept) {
       c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
 }
 
+// In place of a result whose elements nothing depends on.
+at::Tensor empty_like(const TensorMetadata& metadata) {
+  return at::empty_strided(metadata.sizes, metadata.strides,
+                           at::TensorOptions(metadata.dtype).device(metadata.device));
+}
+
 }  // namespace
 
 SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& region,
-                                 ReplayEffects& effects)
+                                 ReplayEffects& effects, RegionStats* stats)
     : trace_(trace),
       region_(region),
       effects_(effects),
+      stats_(stats),
       kept_(trace.kept()),
       backward_(hooks_internal::current_backward()) {}
 
@@ -39,7 +49,7 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
     effects_.intercept(call);
     return;
   }
-  if (next_ == trace_.operators.size() && !trace_.is_complete()) {
+  if (next_ == trace_.operators.size() && !trace_.is_complete) {
     effects_.intercept(call);  // forward has not come here yet
     return;
   }
@@ -63,65 +73,126 @@ void SelectiveReplay::check() const {
 
 void SelectiveReplay::replay(const OperatorCall& call, const OperatorTraits& traits,
                              const TracedOperator& op) {
-  const bool may_omit = kept_ != nullptr && op.replay != Replay::kRun;
-  if (!may_omit) {
-    if (op.rng) {
-      op.rng->restore();
-    }
+  if (kept_ == nullptr || op.replay == Replay::kRun) {
+    run(call, op);
+    return;
+  }
+  const bool only_writes =
+      !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
+  if (op.replay == Replay::kServePartly || (op.replay == Replay::kServe && !has_all(op))) {
+    run(call, op);
+    replace_kept(call, traits);
+  } else if (op.replay == Replay::kCopy) {
+    copy(call, traits);
+  } else if (only_writes) {
+    effects_.settle();
+    leave_out(call, traits);
+  } else {
+    effects_.settle();
+    supply(call, *op.results);
+  }
+}
+
+void SelectiveReplay::run(const OperatorCall& call, const TracedOperator& op) {
+  if (op.rng) {
+    op.rng->restore();
+  }
+  if (stats_ == nullptr || !op.is_asked) {
     effects_.intercept(call);
     return;
   }
-  effects_.settle();
-  const bool only_writes =
-      !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
-  if (only_writes) {
-    leave_out(call, traits);
-  } else {
-    supply(call, op);
-  }
+  const auto start = std::chrono::steady_clock::now();
+  effects_.intercept(call);
+  stats_->add_replay(*op.name, op.decision, std::chrono::steady_clock::now() - start);
 }
 
-void SelectiveReplay::supply(const OperatorCall& call, const TracedOperator& op) {
+// Only while forward runs has it not been found yet which results are needed.
+bool SelectiveReplay::has_all(const TracedOperator& op) const {
+  if (trace_.is_complete) {
+    return true;
+  }
   const auto found = kept_->find(next_);
-  std::vector<c10::IValue> results;
-  results.reserve(op.results->size());
-  for (std::size_t i = 0; i < op.results->size(); ++i) {
-    const TracedOperator::Result& result = (*op.results)[i];
-    if (result.tensor) {
-      results.emplace_back(
-          supplied(call, result, found == kept_->end() ? nullptr : &found->second[i]));
+  return found != kept_->end() && found->second.size() == op.results->tensors.size() &&
+         std::all_of(found->second.begin(), found->second.end(),
+                     [](const KeptResult& kept) { return kept.is_defined(); });
+}
+
+void SelectiveReplay::supply(const OperatorCall& call, const OperatorResults& results) {
+  std::size_t ordinal = 0;
+  const auto next_tensor = [&] {
+    at::Tensor tensor = kept_tensor(call, ordinal);
+    if (!tensor.defined()) {
+      tensor = empty_like(results.tensors[ordinal].metadata);
+      effects_.adopt(tensor);
+    }
+    ++ordinal;
+    return tensor;
+  };
+  std::vector<c10::IValue> supplied;
+  supplied.reserve(results.results.size());
+  for (const OperatorResults::Result& result : results.results) {
+    if (result.kind == Kind::kOther) {
+      supplied.push_back(result.other);
+    } else if (result.kind == Kind::kTensor) {
+      supplied.emplace_back(next_tensor());
     } else {
-      results.push_back(result.other.isNone() ? c10::IValue(at::Tensor()) : result.other);
+      c10::List<at::Tensor> list;
+      for (std::uint32_t i = 0; i < result.tensors; ++i) {
+        list.push_back(next_tensor());
+      }
+      supplied.emplace_back(std::move(list));
     }
   }
   torch::jit::drop(call.stack, call.op.schema().arguments().size());
-  for (c10::IValue& result : results) {
-    call.stack.push_back(std::move(result));
+  std::move(supplied.begin(), supplied.end(), std::back_inserter(call.stack));
+}
+
+void SelectiveReplay::copy(const OperatorCall& call, const OperatorTraits& traits) {
+  effects_.settle();
+  call.argument(traits.written_arguments[0]).toTensor().copy_(kept_tensor(call, 0));
+  leave_out(call, traits);
+}
+
+void SelectiveReplay::replace_kept(const OperatorCall& call, const OperatorTraits& traits) {
+  std::size_t ordinal = 0;
+  const auto replaced = [&](const at::Tensor& tensor) {
+    at::Tensor kept = kept_tensor(call, ordinal++);
+    return kept.defined() ? kept : tensor;
+  };
+  const std::size_t first = call.stack.size() - traits.result_arguments.size();
+  for (std::size_t i = first; i < call.stack.size(); ++i) {
+    c10::IValue& result = call.stack[i];
+    if (result.isTensor() && result.toTensor().defined()) {
+      result = replaced(result.toTensor());
+    } else if (result.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : result.toTensorVector()) {
+        list.push_back(replaced(tensor));
+      }
+      result = std::move(list);
+    }
   }
 }
 
-at::Tensor SelectiveReplay::supplied(const OperatorCall& call, const TracedOperator::Result& result,
-                                     const KeptResult* kept) {
-  at::Tensor tensor;
-  if (kept == nullptr || !kept->is_defined()) {
-    // Nothing depends on its elements.
-    tensor =
-        at::empty_strided(result.tensor->sizes, result.tensor->strides,
-                          at::TensorOptions(result.tensor->dtype).device(result.tensor->device));
-  } else if (kept->host) {
-    tensor = kept->host->restore();
-  } else if (kept->is_mutated()) {
-    mutation_ = c10::str(
-        "[checkpoint] region '", region_,
-        "': a tensor that the policy keeps has been mutated: the "
-        "result of operator ",
-        next_, ", ", call.op.operator_name(), ", ", result.tensor->to_string(),
-        ", kept at version ", kept->version, ", is now at version ", kept->alias._version(),
-        ". Change a clone instead, or set allow_cache_entry_mutation to compute it again");
-    check();
-  } else {
-    tensor = own_alias(kept->alias);
+at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t ordinal) {
+  const auto found = kept_->find(next_);
+  if (found == kept_->end() || !found->second[ordinal].is_defined()) {
+    return {};
   }
+  const KeptResult& kept = found->second[ordinal];
+  if (kept.is_mutated()) {
+    mutation_ =
+        c10::str("[checkpoint] region '", region_,
+                 "': a tensor that the policy keeps has been mutated: the "
+                 "result of operator ",
+                 next_, ", ", call.op.operator_name(), ", ", TensorMetadata(kept.alias).to_string(),
+                 ", kept at version ", kept.version, ", is now at version ", kept.alias._version(),
+                 ". Change a clone instead, or set allow_cache_entry_mutation to compute it again");
+    check();
+  }
+  at::Tensor tensor = kept.host     ? kept.host->restore()
+                      : kept.packed ? own_alias(kept.packed->call_unpack_hook())
+                                    : own_alias(kept.alias);
   effects_.adopt(tensor);
   return tensor;
 }
@@ -129,12 +200,13 @@ at::Tensor SelectiveReplay::supplied(const OperatorCall& call, const TracedOpera
 void SelectiveReplay::fail_other_operator(const OperatorCall& call) {
   const bool is_end = next_ == trace_.operators.size();
   const bool same_name = !is_end && *trace_.operators[next_].name == call.op.operator_name();
-  other_operator_ = c10::str("[checkpoint] region '", region_, "': operator ", next_,
-                             " of the recomputation is ", call.op.operator_name(),
-                             same_name ? " with arguments of other shapes, dtypes or values" : "",
-                             is_end ? c10::str("; forward ran only ", next_, " operators")
-                                    : c10::str("; forward ran ", *trace_.operators[next_].name),
-                             ". The region's code must run the same operators each time");
+  other_operator_ = c10::str(
+      "[checkpoint] region '", region_, "': operator ", next_, " of the recomputation is ",
+      call.op.operator_name(), same_name ? " with arguments of other shapes, dtypes or values" : "",
+      is_end ? c10::str("; forward ran only ", next_, " operators")
+             : c10::str("; forward ran ", *trace_.operators[next_].name),
+      ". The region's code must run the same operators each time; what cannot, can be hidden from "
+      "the policy by a BypassModeGuard");
   check();
   TORCH_INTERNAL_ASSERT(false);
 }

@@ -10,10 +10,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/engine/internal/operator_trace.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/region_stats.h"
 #include "reprise/engine/internal/replay_effects.h"
 
 namespace reprise::engine_internal {
@@ -21,8 +23,9 @@ namespace reprise::engine_internal {
 // Lives for one replay, on its thread.
 class SelectiveReplay final : public OperatorInterceptor {
  public:
-  // effects: what runs the operators. All must outlive this.
-  SelectiveReplay(const OperatorTrace& trace, const std::string& region, ReplayEffects& effects);
+  // effects: what runs the operators. stats: null if nobody collects. All must outlive this.
+  SelectiveReplay(const OperatorTrace& trace, const std::string& region, ReplayEffects& effects,
+                  RegionStats* stats);
 
   // Throws DeterminismError or MutationError.
   void intercept(const OperatorCall& call) override;
@@ -32,14 +35,19 @@ class SelectiveReplay final : public OperatorInterceptor {
 
  private:
   void replay(const OperatorCall& call, const OperatorTraits& traits, const TracedOperator& op);
-  void supply(const OperatorCall& call, const TracedOperator& op);
-  at::Tensor supplied(const OperatorCall& call, const TracedOperator::Result& result,
-                      const KeptResult* kept);
+  void run(const OperatorCall& call, const TracedOperator& op);
+  void supply(const OperatorCall& call, const OperatorResults& results);
+  void copy(const OperatorCall& call, const OperatorTraits& traits);
+  void replace_kept(const OperatorCall& call, const OperatorTraits& traits);
+  // The `ordinal`th tensor that the operator has kept; undefined if it has not.
+  at::Tensor kept_tensor(const OperatorCall& call, std::size_t ordinal);
+  bool has_all(const TracedOperator& op) const;
   [[noreturn]] void fail_other_operator(const OperatorCall& call);
 
   const OperatorTrace& trace_;
   const std::string& region_;
   ReplayEffects& effects_;
+  RegionStats* const stats_;
   const std::shared_ptr<const OperatorTrace::Kept> kept_;
   const int backward_;
   std::uint32_t next_ = 0;

@@ -67,7 +67,7 @@ std::vector<const Variant*> chosen_variants(const Options& options) {
     variants.push_back(&find_variant(name));
   }
   for (const Variant& variant : all_variants()) {
-    if (options.variants.empty()) {
+    if (options.variants.empty() && variant.is_default) {
       variants.push_back(&variant);
     }
   }

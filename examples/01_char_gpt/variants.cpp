@@ -2,8 +2,11 @@
 // Copyright 2026 The Reprise Authors
 #include "variants.h"
 
+#include <utility>
+
 #include "options.h"
 #include "reprise/engine/checkpoint.h"
+#include "reprise/policies/policies.h"
 
 namespace char_gpt {
 namespace {
@@ -16,12 +19,41 @@ at::Tensor run_checkpointed(const Callable& block, const std::string& region, co
   return reprise::checkpoint({.name = region}, block, h);
 }
 
+// Keeps what `policy` says besides.
+BlockRunner under(reprise::PolicyHolder policy) {
+  return [policy = std::move(policy)](const Callable& block, const std::string& region,
+                                      const at::Tensor& h) {
+    return reprise::checkpoint({.name = region, .policy = policy}, block, h);
+  };
+}
+
+bool has_attention_weights(const at::Tensor& output) {
+  return output.dim() == 3 && output.size(1) == output.size(2);
+}
+
 }  // namespace
 
 const std::vector<Variant>& all_variants() {
+  namespace policies = reprise::policies;
   static const std::vector<Variant> kVariants = {
       {"none", "autograd keeps what it wants", run_plainly},
       {"full", "each block keeps its input only and runs again in backward", run_checkpointed},
+      {"selective", "keeps the results of matmuls, convolutions and attention",
+       under(policies::save_compute_intensive())},
+      {"every-2nd-matmul", "keeps the result of every second matmul of a block",
+       under(policies::every_nth_matmul(2))},
+      {"nothing", "save_nothing()", under(policies::save_nothing()), kOnRequest},
+      {"everything", "save_everything()", under(policies::save_everything()), kOnRequest},
+      {"matmuls", "save_matmuls()", under(policies::save_matmuls()), kOnRequest},
+      {"attention", "save_attention()", under(policies::save_attention()), kOnRequest},
+      {"every-4th-matmul", "every_nth_matmul(4)", under(policies::every_nth_matmul(4)), kOnRequest},
+      {"linear", "save_operators() of the linear layers' operator",
+       under(policies::save_operators({"aten::addmm"})), kOnRequest},
+      {"not-quadratic", "save_where() of what does not grow with the square of the context",
+       under(policies::save_where([](const at::Tensor& t) { return !has_attention_weights(t); })),
+       kOnRequest},
+      {"offloaded", "offload(save_matmuls()): kept on the host",
+       under(policies::offload(policies::save_matmuls())), kOnRequest},
   };
   return kVariants;
 }

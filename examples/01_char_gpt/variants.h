@@ -22,10 +22,15 @@ using Callable = std::function<at::Tensor(const at::Tensor& h)>;
 using BlockRunner = std::function<at::Tensor(const Callable& block, const std::string& region,
                                              const at::Tensor& h)>;
 
+// Whether a variant is compared without being asked for by --variants.
+constexpr bool kByDefault = true;
+constexpr bool kOnRequest = false;
+
 struct Variant {
   std::string name;
   std::string description;
   BlockRunner run_block;
+  bool is_default = kByDefault;
 };
 
 // All of them; the first is the run that the others are compared with.

@@ -5,7 +5,10 @@
 #include <ATen/autocast_mode.h>
 
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 
+#include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
@@ -110,6 +113,26 @@ TEST_F(CheckpointSelective, C072_DetachAndQueriesAreNotOffered) {
   expect_same_bits(gradients(y, {x}), gradients(same, {x}));
 }
 
+TEST_F(CheckpointSelective, C073_ANameThatIsNoOperatorIsRefused) {
+  EXPECT_THAT([] { std::ignore = policies::save_operators({"aten::mmm"}); },
+              ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("there is no such operator; received 'aten::mmm'")));
+}
+
+TEST_F(CheckpointSelective, C074_ANameThatLeavesAChoiceOfOverloadsIsRefused) {
+  EXPECT_THAT([] { std::ignore = policies::save_operators({"aten::add"}); },
+              ThrowsMessage<std::invalid_argument>(
+                  AllOf(HasSubstr("several overloads"), HasSubstr("aten::add.Tensor"))));
+}
+
+TEST_F(CheckpointSelective, C075_WhatIsNeitherPolicyNorCallableDoesNotCompile) {
+  static_assert(!std::is_constructible_v<PolicyHolder, int>);
+  static_assert(!std::is_constructible_v<PolicyHolder, std::vector<std::string>>);
+  static_assert(!std::is_constructible_v<PolicyHolder, int (*)(const PolicyContext&)>);
+  EXPECT_THROW(PolicyHolder(std::function<CheckpointPolicy(const PolicyContext&)>()),
+               std::invalid_argument);
+}
+
 TEST_F(CheckpointSelective, C076_APolicyIsAskedInForwardOnlyAndMayCount) {
   std::vector<int> calls;
   const PolicyHolder policy = [&calls](const PolicyContext& context) {
@@ -123,6 +146,29 @@ TEST_F(CheckpointSelective, C076_APolicyIsAskedInForwardOnlyAndMayCount) {
       {.policy = policy}, [](const at::Tensor& t) { return t.sin().sin().sin(); }, x);
   gradients(y, {x});
   EXPECT_THAT(calls, ElementsAre(1, 2, 3));
+}
+
+TEST_F(CheckpointSelective, C077_AKeptResultIsPartOfNoGraph) {
+  const at::Tensor x = leaf({8});
+  at::Tensor y = checkpoint(
+      {.policy = saving_all()}, [](const at::Tensor& t) { return t.sin().exp().tanh(); }, x);
+  watch(y);
+  const std::size_t nodes = nodes_alive();
+  y.detach_();  // lets go of the graph, and with it of what was kept
+  EXPECT_GT(nodes, 0U);
+  EXPECT_EQ(nodes_alive(), 0U);
+}
+
+TEST_F(CheckpointSelective, C078_WithoutABackwardAKeptResultIsFreedAtOnce) {
+  const at::Tensor x = leaf({512});
+  const std::int64_t before = live_cpu_bytes();
+  {
+    const at::Tensor y = checkpoint(
+        {.policy = saving({"aten::exp"})}, [](const at::Tensor& t) { return t.sin().exp().sin(); },
+        x);
+    EXPECT_EQ(live_cpu_bytes() - before, 2 * 512 * 4);  // what is kept, and y
+  }
+  EXPECT_EQ(live_cpu_bytes(), before);
 }
 
 at::Tensor sine_doubled_in_place(const at::Tensor& x) { return x.sin().mul_(2).cos().exp(); }
@@ -141,6 +187,14 @@ TEST_F(CheckpointSelective, C080_AKeptResultThatWasChangedIsAnErrorThatNamesIt) 
       [&] { y.sum().backward(); },
       ThrowsMessage<MutationError>(AllOf(HasSubstr("region 'block'"), HasSubstr("has been mutated"),
                                          HasSubstr("operator 0, aten::sin, Float [3]"))));
+}
+
+TEST_F(CheckpointSelective, C080a_TheErrorLeavesNothingBehind) {
+  const at::Tensor x = leaf({3});
+  const at::Tensor y = checkpoint({.policy = must_run_the_write_again()}, sine_doubled_in_place, x);
+  watch(y);
+  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true), MutationError);
+  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}), MutationError);
 }
 
 TEST_F(CheckpointSelective, C081_MutationMayBeAllowedAndTheGradientIsRight) {
@@ -253,6 +307,32 @@ TEST_F(CheckpointSelective, C087_ProfilerRangesDoNotCount) {
       },
       x);
   expect_same_bits(gradients(y, {x}), gradients(x.sin().exp().sin(), {x}));
+}
+
+TEST_F(CheckpointSelective, C089_KeptResultsGoThroughTheSurroundingHooksIfAsked) {
+  for (const bool respect : {false, true}) {
+    std::vector<at::Tensor> packed;
+    const at::Tensor x = leaf({4});
+    at::Tensor y;
+    {
+      const SavedTensorHooksGuard hooks(
+          [&packed](const at::Tensor& tensor) {
+            packed.push_back(tensor.clone());
+            return packed.size() - 1;
+          },
+          [&packed](std::size_t index) { return packed[index]; });
+      y = checkpoint(
+          {.policy = saving({"aten::exp"}), .respect_saved_tensors_hooks = respect},
+          [](const at::Tensor& t) { return t.sin().exp().sin(); }, x);
+    }
+    const Tensors expected = gradients(x.sin().exp().sin(), {x});
+    EXPECT_EQ(packed.size(), respect ? 2U : 1U);  // the input, and what is kept
+    torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true);
+    expect_same_bits(gradients(y, {x}), expected);
+    if (respect) {
+      EXPECT_TRUE(bitwise_equal(packed.back(), x.detach().sin().exp()));
+    }
+  }
 }
 
 struct Mlp {

@@ -5,6 +5,7 @@
 // batch-norm, and programs made up at random.
 #include <random>
 
+#include "reprise/engine/errors.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
@@ -244,6 +245,34 @@ TEST_F(Selective, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
       expect_same_bits(gradients(y, {x, w}), expected);
     }
   }
+}
+
+TEST_F(Selective, AMutationErrorLeavesNothingBehind) {
+  int errors = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const at::Tensor x = leaf({4, 4});
+    const at::Tensor w = leaf({4, 4});
+    const at::Tensor y = checkpoint(
+        {.policy =
+             [](const PolicyContext& context) {
+               return context.op().ends_with("_") ? CheckpointPolicy::MUST_RECOMPUTE
+                                                  : CheckpointPolicy::MUST_SAVE;
+             }},
+        [seed](const at::Tensor& a, const at::Tensor& b) { return random_program(seed, 12, a, b); },
+        x, w);
+    for (const bool retain : {true, false}) {
+      try {
+        torch::autograd::grad({y.sum()}, {x, w}, {}, retain);
+      } catch (const MutationError&) {
+        ++errors;
+      }
+    }
+    watch(y);
+  }
+  EXPECT_GT(errors, 0);
+  const at::Tensor x = leaf({4});
+  gradients(x.sin(),
+            {x});  // a backward that failed leaves nodes in the thread's queue until the next
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What one more operator costs under a policy, in forward and in the replay, against no mode: the
+// slope of the time over the length of a chain of `sin` on four elements, one thread. Each saves a
+// tensor. From the forward of a region, a plain forward is taken off; from its backward, a plain
+// backward and, if the operator is recomputed, a plain forward without graph. Rounds of all sides
+// alternate within one run; each figure is the best of all rounds.
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sin.h>
+#include <benchmark/benchmark.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+
+#include "reprise/engine/checkpoint.h"
+#include "reprise/policies/policies.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kShort = 1;
+constexpr int kLong = 257;
+
+at::Tensor chain(at::Tensor x, int length) {
+  for (int i = 0; i < length; ++i) {
+    x = at::sin(x);
+  }
+  return x;
+}
+
+struct Times {
+  double forward = std::numeric_limits<double>::infinity();
+  double backward = std::numeric_limits<double>::infinity();
+};
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+// One more round: `forward` makes the graph.
+template <class Forward>
+void add_round(Times& best, const at::Tensor& x, Forward&& forward) {
+  const auto start = Clock::now();
+  const at::Tensor y = forward();
+  best.forward = std::min(best.forward, microseconds_since(start));
+  const at::Tensor gradient = at::ones({4});
+  const auto backward = Clock::now();
+  benchmark::DoNotOptimize(torch::autograd::grad({y}, {x}, {gradient}));
+  best.backward = std::min(best.backward, microseconds_since(backward));
+}
+
+// Of one length.
+struct Best {
+  Times plain, region;
+  double second_forward = std::numeric_limits<double>::infinity();
+};
+
+void add_rounds(Best& best, const at::Tensor& x, int length,
+                const reprise::CheckpointOptions& options) {
+  add_round(best.plain, x, [&] { return chain(x, length); });
+  add_round(best.region, x, [&] { return reprise::checkpoint(options, chain, x, length); });
+  const auto start = Clock::now();
+  benchmark::DoNotOptimize(chain(x, length));
+  best.second_forward = std::min(best.second_forward, microseconds_since(start));
+}
+
+double slope(double shorter, double longer) { return (longer - shorter) / (kLong - kShort); }
+
+void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& options,
+                   bool is_recomputed) {
+  const at::Tensor x = at::ones({4}).set_requires_grad(true);
+  Best shorter;
+  Best longer;
+  for (auto round : state) {
+    static_cast<void>(round);
+    add_rounds(shorter, x, kShort, options);
+    add_rounds(longer, x, kLong, options);
+  }
+  const double forward = slope(shorter.region.forward, longer.region.forward) -
+                         slope(shorter.plain.forward, longer.plain.forward);
+  const double second = is_recomputed ? slope(shorter.second_forward, longer.second_forward) : 0.0;
+  const double replay = slope(shorter.region.backward, longer.region.backward) -
+                        slope(shorter.plain.backward, longer.plain.backward) - second;
+  state.counters["forward_us"] = forward;
+  state.counters["replay_us"] = replay;
+  state.counters["operator_us"] = forward + replay;
+  state.counters["plain_forward_us"] = slope(shorter.plain.forward, longer.plain.forward);
+  const double region_ends = shorter.region.forward + shorter.region.backward;
+  const double floor_ends = shorter.plain.forward + shorter.plain.backward +
+                            (is_recomputed ? shorter.second_forward : 0.0);
+  state.counters["region_us"] = region_ends - floor_ends - (forward + replay) * kShort;
+}
+
+const reprise::CheckpointOptions kNoPolicy{};
+const reprise::CheckpointOptions kRecompute{.policy = reprise::policies::save_nothing()};
+const reprise::CheckpointOptions kSave{.policy = reprise::policies::save_everything()};
+const reprise::CheckpointOptions kList{.policy = reprise::policies::save_operators({"aten::sin"})};
+const reprise::CheckpointOptions kRecomputeUnchecked{
+    .policy = reprise::policies::save_nothing(),
+    .determinism_check = reprise::DeterminismCheck::kNone};
+const reprise::CheckpointOptions kSaveUnchecked{
+    .policy = reprise::policies::save_everything(),
+    .determinism_check = reprise::DeterminismCheck::kNone};
+
+BENCHMARK_CAPTURE(operator_cost, no_policy, kNoPolicy, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, recompute, kRecompute, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, save, kSave, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, save_by_list, kList, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, recompute_unchecked, kRecomputeUnchecked, true)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, save_unchecked, kSaveUnchecked, false)
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  at::set_num_threads(1);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 1;
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: bypass_mode.h
+//
+// Hides code of a region from its policy: code that runs differently often in forward and in the
+// recomputation, such as the gathering of sharded parameters, a lazily filled cache, or logging.
+// Under a policy all other code must run the same operators each time.
+//
+// Not for results that are to be kept: what is hidden is computed again whenever the region is.
+//
+// Example:
+//
+//   at::Tensor forward(const at::Tensor& x) {
+//     {
+//       reprise::BypassModeGuard hidden;
+//       weights.gather_unless_cached();
+//     }
+//     return at::linear(x, weights.full());
+//   }
+//
+// Thread-safety: guards concern the calling thread.
+#ifndef REPRISE_ENGINE_BYPASS_MODE_H_
+#define REPRISE_ENGINE_BYPASS_MODE_H_
+
+#include "reprise/hooks/export.h"
+
+namespace reprise {
+
+// While alive, policies are not asked for the operators of this thread, and a recomputation does
+// not count them; it runs them each time. What they write of tensors from outside the region is
+// still written in forward only, and what they save for backward is dropped and recomputed like all
+// of the region's. No effect outside of regions and in regions without a policy. Guards nest.
+class [[nodiscard]] REPRISE_API BypassModeGuard {
+ public:
+  BypassModeGuard();
+  ~BypassModeGuard();
+  BypassModeGuard(const BypassModeGuard&) = delete;
+  BypassModeGuard& operator=(const BypassModeGuard&) = delete;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_ENGINE_BYPASS_MODE_H_

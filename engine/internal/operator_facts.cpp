@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/operator_facts.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+#include "absl/hash/hash.h"
+#include "absl/types/span.h"
+#include "reprise/engine/internal/bypass.h"
+#include "reprise/engine/internal/memory.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+bool is_cast_of_parameter(const OperatorCall& call) {
+  if (call.op.schema().name() != "aten::_to_copy") {
+    return false;
+  }
+  const c10::IValue& self = call.argument(0);
+  return self.isTensor() && self.toTensor().is_leaf() && self.toTensor().requires_grad() &&
+         !self.toTensor().is_view();
+}
+
+std::uint64_t fingerprint_of(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || tensor.is_nested()) {
+      return 1;
+    }
+    return absl::HashOf(tensor.scalar_type(), absl::MakeConstSpan(tensor.sizes()));
+  }
+  if (value.isInt()) {
+    return absl::HashOf(value.toInt());
+  }
+  if (value.isDouble()) {
+    return absl::HashOf(value.toDouble());
+  }
+  if (value.isBool()) {
+    return absl::HashOf(value.toBool());
+  }
+  if (value.isString()) {
+    return absl::HashOf(value.toStringView());
+  }
+  std::uint64_t hash = 2;
+  if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) {
+      hash = absl::HashOf(hash, fingerprint_of(element));
+    }
+  }
+  return hash;
+}
+
+// A dropout of probability 0 draws nothing (pytorch#187985).
+bool draws(const OperatorCall& call) {
+  const auto& arguments = call.op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i].name();
+    if ((name == "dropout_p" || name == "p") && call.argument(i).isDouble()) {
+      return call.argument(i).toDouble() != 0;
+    }
+  }
+  return true;
+}
+
+RngState state_before(const OperatorCall& call) {
+  std::optional<at::Device> device;
+  for (const c10::IValue& argument : call.arguments()) {
+    if (argument.isGenerator() && argument.toGenerator().defined()) {
+      return RngState::capture(argument.toGenerator());
+    }
+    if (argument.isDevice()) {
+      device = argument.toDevice();
+    }
+    for_each_tensor(argument,
+                    [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
+  }
+  const at::Device where = device.value_or(at::Device(at::kCPU));
+  return RngState::capture(where.is_cpu() ? at::detail::getDefaultCPUGenerator()
+                                          : at::globalContext().defaultGenerator(where));
+}
+
+}  // namespace
+
+bool is_untraced(const OperatorCall& call, const OperatorTraits& traits) {
+  return traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
+}
+
+std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
+  std::uint64_t hash = 0;
+  for (const c10::IValue& argument : call.arguments()) {
+    hash = absl::HashOf(hash, fingerprint_of(argument));
+  }
+  return hash;
+}
+
+std::optional<RngState> state_before_drawing(const OperatorCall& call,
+                                             const OperatorTraits& traits) {
+  return traits.is_random && draws(call) ? std::optional(state_before(call)) : std::nullopt;
+}
+
+}  // namespace reprise::engine_internal

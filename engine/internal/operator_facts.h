@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What forward and replay under a policy ask of one call of an operator.
+#ifndef REPRISE_ENGINE_INTERNAL_OPERATOR_FACTS_H_
+#define REPRISE_ENGINE_INTERNAL_OPERATOR_FACTS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/rng/rng_state.h"
+
+namespace reprise::engine_internal {
+
+// True for operators that a policy is not asked for, because forward and replay may run them
+// differently often: detach, profiler ranges, the casts of parameters that autocast caches, and
+// what a BypassModeGuard hides.
+bool is_untraced(const OperatorCall& call, const OperatorTraits& traits);
+
+// Of the metadata of the arguments: shapes and dtypes of tensors, numbers, strings, lists of them.
+std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
+
+// The state of the generator that the operator is about to draw from; none if it is not random.
+std::optional<RngState> state_before_drawing(const OperatorCall& call,
+                                             const OperatorTraits& traits);
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_OPERATOR_FACTS_H_

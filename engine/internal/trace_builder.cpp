@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/trace_builder.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/errors.h"
+#include "reprise/hooks/internal/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Replay = TracedOperator::Replay;
+using Kind = OperatorResults::Kind;
+
+std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor._version();
+}
+
+// Autograd counts a write when the operator has returned.
+std::int64_t version_after_write(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor._version() + 1;
+}
+
+KeptResult kept_result(const at::Tensor& tensor, bool offload) {
+  KeptResult result;
+  if (offload && !tensor.is_cpu()) {
+    result.host.emplace(tensor, /*pin_memory=*/true);
+  } else {
+    result.alias = hooks_internal::detached_alias(tensor);
+    result.version = version_of(tensor);
+  }
+  return result;
+}
+
+// The whole of a result, given a tensor in its memory.
+at::Tensor whole_result(const at::Tensor& tensor, const OperatorResults::Made& made) {
+  at::Tensor whole = hooks_internal::detached_alias(tensor);
+  if (!made.metadata.matches_shape(tensor) || tensor.scalar_type() != made.metadata.dtype ||
+      tensor.storage_offset() != made.storage_offset) {
+    c10::TensorImpl& impl = *whole.unsafeGetTensorImpl();
+    impl.set_storage_and_dtype(tensor.storage(), c10::scalarTypeToTypeMeta(made.metadata.dtype));
+    impl.set_sizes_and_strides(made.metadata.sizes, made.metadata.strides, made.storage_offset);
+  }
+  return whole;
+}
+
+bool is_keepable(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
+         !tensor.is_quantized() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+std::unique_ptr<OperatorResults> describe(c10::ArrayRef<c10::IValue> results) {
+  auto found = std::make_unique<OperatorResults>();
+  const auto add_tensor = [&](const at::Tensor& tensor) {
+    found->tensors.push_back({TensorMetadata(tensor), tensor.storage_offset()});
+  };
+  for (const c10::IValue& result : results) {
+    if (result.isTensor() && result.toTensor().defined()) {
+      if (!is_keepable(result.toTensor())) {
+        return nullptr;
+      }
+      add_tensor(result.toTensor());
+      found->results.push_back({Kind::kTensor, 1, {}});
+    } else if (result.isTensorList()) {
+      const auto elements = result.toListRef();
+      for (const c10::IValue& element : elements) {
+        if (!element.toTensor().defined() || !is_keepable(element.toTensor())) {
+          return nullptr;
+        }
+        add_tensor(element.toTensor());
+      }
+      found->results.push_back(
+          {Kind::kTensorList, static_cast<std::uint32_t>(elements.size()), {}});
+    } else if (result.isTensor() || !result.isList()) {
+      found->results.push_back({Kind::kOther, 0, result});
+    } else {
+      return nullptr;
+    }
+  }
+  return found;
+}
+
+std::string words(const TracedOperator& op, std::uint32_t index) {
+  return c10::str("operator ", index, ", ", *op.name);
+}
+
+}  // namespace
+
+std::optional<ValueId> TraceBuilder::value_in(Memory memory) const {
+  const auto found = value_of_memory_.find(memory);
+  return found == value_of_memory_.end() ? std::nullopt : std::optional(found->second);
+}
+
+TracedOperator* TraceBuilder::creator_of(const at::Tensor& tensor) {
+  const auto id = value_in(memory_of(tensor));
+  return id ? &trace_.operators[values_[*id].creator] : nullptr;
+}
+
+void TraceBuilder::need(Memory memory) {
+  if (const auto id = value_in(memory)) {
+    values_[*id].is_needed = true;
+  }
+}
+
+void TraceBuilder::add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
+                       const std::vector<std::optional<std::uint32_t>>& result_arguments,
+                       const MemoryList& arguments) {
+  note_results(op, results, result_arguments, arguments);
+  trace_.operators.push_back(std::move(op));
+}
+
+void TraceBuilder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> results,
+                                const std::vector<std::optional<std::uint32_t>>& result_arguments,
+                                const MemoryList& arguments) {
+  const auto index = static_cast<std::uint32_t>(trace_.operators.size());
+  op.results = describe(results);
+  std::uint32_t ordinal = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    for_each_tensor(results[i], [&](const at::Tensor& tensor) {
+      const std::uint32_t place = ordinal++;
+      const Memory memory = memory_of(tensor);
+      if (std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
+        // A view that its schema does not declare, as of _unsafe_view.
+        op.is_view = op.is_view || !result_arguments[i];
+      } else if (tensor.has_storage()) {
+        const auto id = static_cast<ValueId>(values_.size());
+        values_.push_back({.creator = index,
+                           .tensor = place,
+                           .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
+                           .storage = tensor.storage().getWeakStorageImpl(),
+                           .writers = {}});
+        value_of_memory_.insert_or_assign(memory, id);
+        op.made.push_back(id);
+      }
+    });
+  }
+  op.is_root = op.is_root || op.is_view;
+}
+
+void TraceBuilder::decide(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) {
+  const std::uint32_t index = last_index();
+  TracedOperator& op = trace_.operators[index];
+  op.decision = decision;
+  op.is_asked = true;
+  if (!op.written.empty()) {
+    decide_write(index, results);
+  } else if (keeps(decision)) {
+    keep_results(index, results);
+  } else {
+    unkeep(index);  // an inner region's policy overrules
+  }
+}
+
+void TraceBuilder::finish_last() {
+  const TracedOperator& op = last();
+  for (const ValueId id : op.written) {
+    Value& value = values_[id];
+    value.has_earlier_reader = value.has_earlier_reader || value.is_read;
+    value.writers.push_back(last_index());
+  }
+  if (op.replay == Replay::kRun && !op.is_view) {
+    run(last_index());
+  }
+}
+
+// The operator is run by replays: what it reads is read.
+void TraceBuilder::run(std::uint32_t index) {
+  TracedOperator& op = trace_.operators[index];
+  op.replay = Replay::kRun;
+  for (const ValueId id : op.inputs) {
+    const bool is_target = std::find(op.written.begin(), op.written.end(), id) != op.written.end();
+    values_[id].is_read = values_[id].is_read || !is_target;
+  }
+}
+
+void TraceBuilder::keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> results) {
+  TracedOperator& op = trace_.operators[index];
+  if (!op.results) {
+    if (is_must(op.decision)) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] the policy's answer for ", words(op, index), " is ", to_string(op.decision),
+          ", but its result is sparse, quantized, nested, or of lazy conjugation, and cannot be "
+          "kept. Answer PREFER_RECOMPUTE for it"));
+    }
+    return;
+  }
+  std::vector<KeptResult> kept;
+  kept.reserve(op.results->tensors.size());
+  for (const c10::IValue& result : results) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      kept.push_back(kept_result(tensor, is_offload(op.decision)));
+    });
+  }
+  op.replay = Replay::kServe;
+  trace_.mutable_kept()[index] = std::move(kept);
+}
+
+KeptResult* TraceBuilder::kept(const Value& value) {
+  const auto found = trace_.mutable_kept().find(value.creator);
+  if (found == trace_.mutable_kept().end() || !found->second[value.tensor].is_defined()) {
+    return nullptr;
+  }
+  return &found->second[value.tensor];
+}
+
+void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> results) {
+  const TracedOperator& op = trace_.operators[index];
+  Value& value = values_[op.written[0]];
+  const bool is_alone = op.written.size() == 1 && op.made.empty() && !op.is_root &&
+                        results.size() == 1 && results[0].isTensor();
+  if (is_alone && op.decision != CheckpointPolicy::MUST_RECOMPUTE && let_follow(index, value)) {
+    return;
+  }
+  // What is on the host is as it was before the write, which replays run again.
+  if (kept(value) != nullptr && kept(value)->alias.defined() &&
+      !is_must(trace_.operators[value.creator].decision)) {
+    unkeep(value.creator);
+  }
+  if (!keeps(op.decision)) {
+    return;
+  }
+  if (is_alone && keep_as_result(value, results[0].toTensor(), op.decision, Moment::kInWrite)) {
+    trace_.operators[index].replay = Replay::kSkip;
+  } else if (is_alone && kept(value) == nullptr && is_keepable(results[0].toTensor())) {
+    KeptResult copied = kept_result(results[0].toTensor(), is_offload(op.decision));
+    copied.version = copied.alias.defined() ? version_after_write(copied.alias) : 0;
+    trace_.mutable_kept()[index].push_back(std::move(copied));
+    trace_.operators[index].replay = Replay::kCopy;
+  } else if (is_must(op.decision)) {
+    throw CheckpointError(c10::str("[checkpoint] the policy's answer for ", words(op, index),
+                                   " is ", to_string(op.decision),
+                                   ", but what it has written in place cannot be kept: the earlier "
+                                   "state is kept as well, or it has further results"));
+  }
+}
+
+// The value is kept: it goes on as it is after the write.
+bool TraceBuilder::let_follow(std::uint32_t index, Value& value) {
+  KeptResult* const result = kept(value);
+  if (result == nullptr || !result->alias.defined() || value.is_read) {
+    return false;
+  }
+  result->version = version_after_write(result->alias);
+  trace_.operators[index].replay = Replay::kSkip;
+  return true;
+}
+
+bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor, CheckpointPolicy decision,
+                                  Moment moment) {
+  TracedOperator& creator = trace_.operators[value.creator];
+  const bool is_in_write = moment == Moment::kInWrite;
+  const bool is_lost = is_in_write ? value.is_read : value.has_earlier_reader;
+  if (is_lost || !creator.results || creator.is_view || !is_keepable(tensor)) {
+    return false;
+  }
+  std::vector<KeptResult>& all = trace_.mutable_kept()[value.creator];
+  all.resize(creator.results->tensors.size());
+  KeptResult& result = all[value.tensor];
+  result = kept_result(whole_result(tensor, creator.results->tensors[value.tensor]),
+                       is_offload(decision));
+  if (is_in_write && result.alias.defined()) {
+    result.version = version_after_write(tensor);
+  }
+  creator.replay = Replay::kServe;
+  for (const std::uint32_t writer : value.writers) {
+    trace_.operators[writer].replay = Replay::kSkip;
+    trace_.mutable_kept().erase(writer);
+  }
+  return true;
+}
+
+bool TraceBuilder::reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const {
+  const auto& inputs = trace_.operators[index].inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
+    const Value& value = values_[id];
+    return value.creator != creator &&
+           std::any_of(value.writers.begin(), value.writers.end(), [&](std::uint32_t writer) {
+             return writer > index && trace_.operators[writer].replay == Replay::kSkip;
+           });
+  });
+}
+
+// False if an operator that would have to run reads what a kept result was before a write.
+bool TraceBuilder::unkeep(std::uint32_t index) {
+  const TracedOperator& op = trace_.operators[index];
+  if (!trace_.mutable_kept().contains(index)) {
+    return true;
+  }
+  std::vector<std::uint32_t> runs = {index};
+  for (const ValueId id : op.made) {
+    for (const std::uint32_t writer : values_[id].writers) {
+      if (trace_.operators[writer].replay == Replay::kSkip) {
+        runs.push_back(writer);
+      }
+    }
+  }
+  if (std::any_of(runs.begin(), runs.end(),
+                  [&](std::uint32_t each) { return reads_what_is_lost(each, index); })) {
+    return false;
+  }
+  trace_.mutable_kept().erase(index);
+  std::for_each(runs.begin(), runs.end(), [this](std::uint32_t each) { run(each); });
+  return true;
+}
+
+bool TraceBuilder::keep_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+  const auto id = value_in(memory_of(tensor));
+  if (!id) {
+    return true;
+  }
+  Value& value = values_[*id];
+  if (kept(value) == nullptr && !keep_as_result(value, tensor, decision, Moment::kAfterwards)) {
+    return false;
+  }
+  trace_.operators[value.creator].decision = decision;
+  return true;
+}
+
+bool TraceBuilder::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+  TracedOperator* const creator = creator_of(tensor);
+  if (creator == nullptr) {
+    return true;
+  }
+  if (!unkeep(index_of(*creator))) {
+    return false;
+  }
+  creator->decision = decision;
+  return true;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Writes the trace of a region's forward: what is kept of each operator's results, and what of the
+// rest a replay has to compute.
+//
+// Note [Values]: a value is a storage that an operator of the region has made; views share it, and
+// writes in place belong to it. From the saved tensors backwards, complete() finds the values that
+// a replay needs. Results that the policy keeps, but that nothing needs, are let go of, and
+// operators that nothing needs are not run: an empty tensor of the same shape stands in for their
+// result.
+//
+// Note [In place]: an operator that writes in place to a kept result follows the operator that made
+// it: the result stays kept as it is afterwards, and a replay leaves the write out. The other way
+// round, to keep what an operator has written is to keep it as the result of the one that made it.
+// Neither goes if an operator that a replay runs has read the earlier state, or if the policy
+// insists on running the write again.
+#ifndef REPRISE_ENGINE_INTERNAL_TRACE_BUILDER_H_
+#define REPRISE_ENGINE_INTERNAL_TRACE_BUILDER_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/internal/memory.h"
+#include "reprise/engine/internal/operator_trace.h"
+#include "reprise/engine/internal/region_stats.h"
+
+namespace reprise::engine_internal {
+
+// Lives as long as forward, on its thread.
+class TraceBuilder {
+ public:
+  // trace: must outlive this.
+  explicit TraceBuilder(OperatorTrace& trace) : trace_(trace) {}
+
+  std::optional<ValueId> value_in(Memory memory) const;
+  // The operator that made what lies in the tensor's memory; null if none of the region did.
+  TracedOperator* creator_of(const at::Tensor& tensor);
+  std::uint32_t index_of(const TracedOperator& op) const {
+    return static_cast<std::uint32_t>(&op - trace_.operators.data());
+  }
+  // A replay needs what lies in `memory`: it is saved, or used out of sight.
+  void need(Memory memory);
+
+  // The next operator has run, with these results; notes which values it made.
+  void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
+           const std::vector<std::optional<std::uint32_t>>& result_arguments,
+           const MemoryList& arguments);
+  const TracedOperator& last() const { return trace_.operators.back(); }
+  // What the policy says of the last operator. Throws CheckpointError if that must be kept and
+  // cannot be.
+  void decide(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results);
+  // The decision is final; what the operator reads is marked as read.
+  void finish_last();
+
+  // Keeps, or computes again, what lies in the tensor's memory now. False if that cannot be.
+  bool keep_value(const at::Tensor& tensor, CheckpointPolicy decision);
+  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision);
+
+  // Forward has ended. stats: to be added to, or null.
+  void complete(RegionStats* stats);
+
+ private:
+  struct Value {
+    std::uint32_t creator;
+    std::uint32_t tensor;  // of the creator's
+    std::int64_t bytes;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // its address cannot be given out anew
+    bool is_needed = false;
+    bool is_read = false;             // by an operator that a replay runs
+    bool has_earlier_reader = false;  // one that did so before a write
+    std::vector<std::uint32_t> writers;
+  };
+
+  void note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> results,
+                    const std::vector<std::optional<std::uint32_t>>& result_arguments,
+                    const MemoryList& arguments);
+  void keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> results);
+  void decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> results);
+  KeptResult* kept(const Value& value);
+  enum class Moment : std::uint8_t { kInWrite, kAfterwards };
+  bool keep_as_result(Value& value, const at::Tensor& tensor, CheckpointPolicy decision,
+                      Moment moment);
+  bool let_follow(std::uint32_t index, Value& value);
+  bool unkeep(std::uint32_t index);
+  bool reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const;
+  void run(std::uint32_t index);
+  std::uint32_t last_index() const { return index_of(last()); }
+
+  void find_needed();
+  bool has_hidden_writes() const;
+  void need_everything();
+  void let_go(std::uint32_t index);
+  void report(std::uint32_t index, RegionStats& stats);
+  void pack_kept();
+  bool is_any_needed(const auto& ids) const;
+
+  OperatorTrace& trace_;
+  absl::flat_hash_map<Memory, ValueId> value_of_memory_;
+  std::vector<Value> values_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_TRACE_BUILDER_H_

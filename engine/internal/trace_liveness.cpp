@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a replay needs of a trace, found when forward has ended.
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "reprise/engine/internal/trace_builder.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Replay = TracedOperator::Replay;
+
+bool leaves_memory_as_it_is(const c10::OperatorName& name) {
+  const std::string_view op = name.name;
+  return op.starts_with("aten::empty") || op.starts_with("aten::new_empty");
+}
+
+}  // namespace
+
+bool TraceBuilder::is_any_needed(const auto& ids) const {
+  return std::any_of(ids.begin(), ids.end(), [this](ValueId id) { return values_[id].is_needed; });
+}
+
+// From the last operator to the first: what is needed makes the inputs of its operator needed,
+// unless that operator's results are kept.
+void TraceBuilder::find_needed() {
+  for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
+    if (op->replay == Replay::kServe &&
+        std::any_of(op->made.begin(), op->made.end(), [this](ValueId id) {
+          return values_[id].is_needed && kept(values_[id]) == nullptr;
+        })) {
+      op->replay = Replay::kServePartly;
+    }
+    const bool is_run = op->replay == Replay::kRun || op->replay == Replay::kServePartly;
+    if (is_run &&
+        (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
+      for (const ValueId id : op->inputs) {
+        values_[id].is_needed = true;
+      }
+    }
+  }
+}
+
+// A kernel that is launched by hand fills memory out of the dispatcher's sight, from inputs that
+// nobody knows: then each result may be needed.
+bool TraceBuilder::has_hidden_writes() const {
+  return std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
+    return value.is_needed && value.writers.empty() &&
+           leaves_memory_as_it_is(*trace_.operators[value.creator].name);
+  });
+}
+
+void TraceBuilder::let_go(std::uint32_t index) {
+  TracedOperator& op = trace_.operators[index];
+  const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written);
+  if (!is_needed && op.replay == Replay::kCopy) {
+    op.replay = Replay::kSkip;
+  } else if (!is_needed && !op.is_root && op.results && op.replay != Replay::kSkip) {
+    op.replay = Replay::kDead;
+  }
+  const auto kept = trace_.mutable_kept().find(index);
+  if (kept == trace_.mutable_kept().end()) {
+    return;
+  }
+  if (!is_needed) {
+    trace_.mutable_kept().erase(kept);
+    return;
+  }
+  for (const ValueId id : op.made) {
+    if (!values_[id].is_needed) {
+      kept->second[values_[id].tensor] = {};
+    }
+  }
+}
+
+void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
+  const TracedOperator& op = trace_.operators[index];
+  std::int64_t kept_bytes = 0;
+  std::int64_t dropped_bytes = 0;
+  for (const ValueId id : op.made) {
+    (kept(values_[id]) != nullptr ? kept_bytes : dropped_bytes) += values_[id].bytes;
+  }
+  if (op.replay == Replay::kCopy) {
+    kept_bytes += values_[op.written[0]].bytes;
+  }
+  stats.kept_bytes.fetch_add(kept_bytes);
+  stats.add_call(*op.name, op.decision, kept_bytes, dropped_bytes);
+}
+
+void TraceBuilder::pack_kept() {
+  for (auto& [index, results] : trace_.mutable_kept()) {
+    for (KeptResult& result : results) {
+      auto hooks = result.alias.defined() && !result.alias.is_inference()
+                       ? hooks_internal::make_ambient_hooks()
+                       : nullptr;
+      if (hooks) {
+        hooks->call_pack_hook(result.alias);
+        result.packed = std::move(hooks);
+        result.alias.reset();
+      }
+    }
+  }
+}
+
+void TraceBuilder::need_everything() {
+  for (Value& value : values_) {
+    value.is_needed = true;
+  }
+  find_needed();
+}
+
+void TraceBuilder::complete(RegionStats* stats) {
+  find_needed();
+  if (has_hidden_writes()) {
+    need_everything();
+  }
+  for (std::uint32_t index = 0; index < trace_.operators.size(); ++index) {
+    let_go(index);
+    if (const TracedOperator& op = trace_.operators[index]; stats != nullptr && op.is_asked) {
+      report(index, *stats);
+    }
+  }
+  if (trace_.through_hooks) {
+    const at::NoGradGuard no_grad;
+    pack_kept();
+  }
+  for (TracedOperator& op : trace_.operators) {
+    op.inputs = {};
+    op.made = {};
+    op.written = {};
+    if (op.replay != Replay::kDead && op.replay != Replay::kServe) {
+      op.results.reset();
+    }
+  }
+  trace_.operators.shrink_to_fit();
+  trace_.is_complete = true;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/pinning.h"
+
+#include <c10/util/StringUtil.h>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/region_scope.h"
+#include "reprise/engine/internal/selective_forward.h"
+#include "reprise/engine/recomputing.h"
+
+namespace reprise {
+namespace {
+
+using engine_internal::RegionScope;
+
+// The region whose forward runs here, unless the call has no effect.
+const RegionScope* region_of(const at::Tensor& tensor) {
+  return tensor.defined() && !is_recomputing() ? RegionScope::current() : nullptr;
+}
+
+}  // namespace
+
+at::Tensor save(const at::Tensor& tensor) {
+  if (const RegionScope* region = region_of(tensor)) {
+    if (region->selective() == nullptr) {
+      throw CheckpointError(
+          c10::str("[checkpoint] region '", region->name(),
+                   "': save() has been called, but the region has no policy, so it keeps nothing "
+                   "but its inputs. Give it one, policies::save_nothing() at the least"));
+    }
+    region->selective()->save(tensor);
+  }
+  return tensor;
+}
+
+at::Tensor recompute(const at::Tensor& tensor) {
+  if (const RegionScope* region = region_of(tensor); region && region->selective() != nullptr) {
+    region->selective()->recompute(tensor);
+  }
+  return tensor;
+}
+
+at::Tensor name(const at::Tensor& tensor, std::string_view name) {
+  if (const RegionScope* region = region_of(tensor); region && region->selective() != nullptr) {
+    region->selective()->name(tensor, name);
+  }
+  return tensor;
+}
+
+}  // namespace reprise

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// save(), recompute() and name() in a region's code, policies of nested regions, and
+// BypassModeGuard.
+#include "reprise/engine/pinning.h"
+#include "reprise/engine/bypass_mode.h"
+#include "reprise/engine/errors.h"
+#include "reprise/policies/policies.h"
+#include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/kernel_counter.h"
+
+namespace reprise::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+PolicyHolder answering(CheckpointPolicy answer) {
+  return [answer](const PolicyContext&) { return answer; };
+}
+
+class Pinning : public ConformanceTest {
+ protected:
+  // Kernels called `op` that a backward through `code` as a region runs; the gradient is checked.
+  template <class Code>
+  std::size_t kernels_in_backward(const std::string& op, const CheckpointOptions& options,
+                                  Code code) {
+    const at::Tensor x = leaf({4, 4});
+    torch::manual_seed(8);
+    const Tensors expected = gradients(code(x), {x});
+    torch::manual_seed(8);
+    const at::Tensor y = checkpoint(options, code, x);
+    const KernelCounter kernels;
+    expect_same_bits(gradients(y, {x}), expected);
+    return kernels.count(op);
+  }
+};
+
+TEST_F(Pinning, SaveKeepsAValueWhateverThePolicySays) {
+  for (const auto answer : {CheckpointPolicy::PREFER_RECOMPUTE, CheckpointPolicy::MUST_RECOMPUTE,
+                            CheckpointPolicy::PREFER_SAVE, CheckpointPolicy::MUST_CPU_OFFLOAD}) {
+    EXPECT_EQ(kernels_in_backward("aten::sin", {.policy = answering(answer)},
+                                  [](const at::Tensor& t) { return save(t.sin()).exp().tanh(); }),
+              0U);
+  }
+}
+
+TEST_F(Pinning, RecomputeDropsAValueWhateverThePolicySays) {
+  for (const auto answer : {CheckpointPolicy::PREFER_SAVE, CheckpointPolicy::MUST_SAVE,
+                            CheckpointPolicy::MUST_RECOMPUTE}) {
+    EXPECT_EQ(
+        kernels_in_backward("aten::sin", {.policy = answering(answer)},
+                            [](const at::Tensor& t) { return recompute(t.sin()).square().exp(); }),
+        1U);
+  }
+}
+
+TEST_F(Pinning, TheChoiceOfARouterIsNotTakenAnew) {
+  at::Tensor noise = torch::eye(4)[1].clone();
+  const auto code = [&noise](const at::Tensor& t) {
+    const at::Tensor chosen = save(std::get<1>((t.detach().sum(0) * 0 + noise).topk(1)));
+    return t.index_select(1, chosen).square().exp();
+  };
+  const at::Tensor x = leaf({4, 4});
+  const Tensors expected = gradients(code(x), {x});
+  const at::Tensor y =
+      checkpoint({.policy = policies::save_nothing(), .allow_external_mutation = true}, code, x);
+  noise = torch::eye(4)[2].clone();
+  expect_same_bits(gradients(y, {x}), expected);
+}
+
+TEST_F(Pinning, BothResultsOfAnOperatorMayBeSaved) {
+  EXPECT_EQ(kernels_in_backward("aten::topk", {.policy = policies::save_nothing()},
+                                [](const at::Tensor& t) {
+                                  auto [values, indices] = t.sin().topk(2);
+                                  save(values);
+                                  save(indices);
+                                  return values.exp() * indices;
+                                }),
+            0U);
+  EXPECT_EQ(kernels_in_backward("aten::topk", {.policy = policies::save_nothing()},
+                                [](const at::Tensor& t) {
+                                  auto [values, indices] = t.sin().topk(2);
+                                  save(indices);
+                                  return values.exp() * indices;
+                                }),
+            1U);
+}
+
+TEST_F(Pinning, AViewStandsForTheWhole) {
+  EXPECT_EQ(kernels_in_backward("aten::sin", {.policy = policies::save_nothing()},
+                                [](const at::Tensor& t) {
+                                  const at::Tensor whole = t.sin();
+                                  save(whole.t().narrow(0, 1, 2));
+                                  return whole.exp().tanh();
+                                }),
+            0U);
+}
+
+TEST_F(Pinning, AValueIsKeptAsItIsAtTheCall) {
+  EXPECT_EQ(kernels_in_backward("aten::mul_", {.policy = policies::save_nothing()},
+                                [](const at::Tensor& t) {
+                                  at::Tensor s = t.sin();
+                                  s.mul_(2);
+                                  save(s);
+                                  return s.exp().tanh();
+                                }),
+            0U);
+}
+
+TEST_F(Pinning, SavingWhatWasReadBeforeAWriteIsAnError) {
+  const at::Tensor x = leaf({4});
+  const auto code = [](const at::Tensor& t) {
+    at::Tensor s = t.sin();
+    const at::Tensor before = s + 1;
+    s.mul_(2);
+    save(s);
+    return (before * s).exp();
+  };
+  EXPECT_THAT([&] { checkpoint({.name = "block", .policy = policies::save_nothing()}, code, x); },
+              ThrowsMessage<CheckpointError>(AllOf(HasSubstr("region 'block': save() for"),
+                                                   HasSubstr("Save a clone instead"))));
+}
+
+TEST_F(Pinning, SaveAndRecomputeOfOneValueContradictEachOther) {
+  const at::Tensor x = leaf({4});
+  const auto code = [](const at::Tensor& t) { return recompute(save(t.sin())).exp(); };
+  EXPECT_THAT([&] { checkpoint({.name = "block", .policy = policies::save_nothing()}, code, x); },
+              ThrowsMessage<CheckpointError>(
+                  HasSubstr("region 'block': save() and recompute() are both called for one value, "
+                            "a result of aten::sin")));
+}
+
+TEST_F(Pinning, ARegionWithoutAPolicyCannotSave) {
+  const at::Tensor x = leaf({4});
+  EXPECT_THAT(
+      [&] {
+        checkpoint(
+            {.name = "block"}, [](const at::Tensor& t) { return save(t.sin()).exp(); }, x);
+      },
+      ThrowsMessage<CheckpointError>(HasSubstr("'block': save() has been called, but the region "
+                                               "has no policy")));
+}
+
+TEST_F(Pinning, HasNoEffectOutsideOfRegionsAndOnInputs) {
+  const at::Tensor x = leaf({4});
+  EXPECT_TRUE(save(x).is_same(x));
+  EXPECT_TRUE(recompute(x).is_same(x));
+  EXPECT_TRUE(name(x, "x").is_same(x));
+  const at::Tensor y = checkpoint(
+      {.policy = policies::save_nothing()},
+      [](const at::Tensor& t) { return name(save(t), "x").sin().exp(); }, x);
+  expect_same_bits(gradients(y, {x}), gradients(x.sin().exp(), {x}));
+}
+
+TEST_F(Pinning, APolicyTellsMatmulsApartByName) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor q = name(t.mm(t).tanh(), "q_proj");
+    const at::Tensor k = name(t.mm(t.t()).sigmoid(), "k_proj");
+    return q.mm(k).exp();
+  };
+  for (const std::string which : {"q_proj", "k_proj"}) {
+    const CheckpointOptions options{.policy = policies::save_named({which})};
+    EXPECT_EQ(kernels_in_backward("aten::tanh", options, code), which == "q_proj" ? 0U : 1U);
+    EXPECT_EQ(kernels_in_backward("aten::sigmoid", options, code), which == "k_proj" ? 0U : 1U);
+  }
+}
+
+class NestedPolicies : public Pinning {
+ protected:
+  static auto nested(PolicyHolder inner) {
+    return [inner = std::move(inner)](const at::Tensor& t) {
+      return checkpoint(
+                 {.name = "inner", .policy = inner},
+                 [](const at::Tensor& s) { return s.sin().exp().tanh(); }, t.cos())
+          .square();
+    };
+  }
+};
+
+TEST_F(NestedPolicies, BetweenTwoPreferencesTheInnerOneCounts) {
+  EXPECT_EQ(kernels_in_backward("aten::exp", {.policy = answering(CheckpointPolicy::PREFER_SAVE)},
+                                nested(answering(CheckpointPolicy::PREFER_RECOMPUTE))),
+            2U);  // for each region's replay
+  EXPECT_EQ(
+      kernels_in_backward("aten::exp", {.policy = answering(CheckpointPolicy::PREFER_RECOMPUTE)},
+                          nested(answering(CheckpointPolicy::PREFER_SAVE))),
+      0U);
+}
+
+TEST_F(NestedPolicies, AMustBeatsAPreference) {
+  EXPECT_EQ(kernels_in_backward("aten::exp", {.policy = answering(CheckpointPolicy::MUST_SAVE)},
+                                nested(answering(CheckpointPolicy::PREFER_RECOMPUTE))),
+            0U);
+  EXPECT_EQ(kernels_in_backward("aten::exp", {.policy = answering(CheckpointPolicy::PREFER_SAVE)},
+                                nested(answering(CheckpointPolicy::MUST_RECOMPUTE))),
+            2U);
+}
+
+TEST_F(NestedPolicies, ContradictingMustsAreAnErrorThatNamesBoth) {
+  const at::Tensor x = leaf({4, 4});
+  EXPECT_THAT(
+      [&] {
+        checkpoint({.name = "outer",
+                    .policy =
+                        [](const PolicyContext& context) {
+                          return context.op() == "aten::exp" ? CheckpointPolicy::MUST_SAVE
+                                                             : CheckpointPolicy::PREFER_SAVE;
+                        }},
+                   nested(answering(CheckpointPolicy::MUST_RECOMPUTE)), x);
+      },
+      ThrowsMessage<CheckpointError>(
+          HasSubstr("the policies of nested regions contradict each other on operator aten::exp: "
+                    "MUST_RECOMPUTE of region 'inner', MUST_SAVE of region 'outer'")));
+}
+
+TEST_F(Pinning, ABypassHidesCodeThatRunsDifferentlyOften) {
+  std::vector<std::string> asked;
+  const PolicyHolder policy = [&asked](const PolicyContext& context) {
+    asked.emplace_back(context.op());
+    return CheckpointPolicy::MUST_SAVE;
+  };
+  const at::Tensor x = leaf({4});
+  const at::Tensor y = checkpoint(
+      {.policy = policy},
+      [](const at::Tensor& t) {
+        const at::Tensor s = t.sin();
+        at::Tensor scale;
+        {
+          const BypassModeGuard hidden;
+          scale = at::full({4}, 2.0);
+          if (is_recomputing()) {
+            scale = scale.mul(1).add_(s.detach()).sub_(s.detach());
+          }
+        }
+        return (s * scale).exp();
+      },
+      x);
+  EXPECT_THAT(asked, ::testing::ElementsAre("aten::sin", "aten::mul", "aten::exp"));
+  expect_same_bits(gradients(y, {x}), gradients((x.sin() * 2).exp(), {x}));
+}
+
+}  // namespace
+}  // namespace reprise::testing
