@@ -60,7 +60,7 @@ struct OperatorResults {
 };
 
 struct TracedOperator {
-  enum class Replay : std::uint8_t {
+  enum class Plan : std::uint8_t {
     kRun,
     kServe,        // what is needed of its results is kept
     kServePartly,  // is run, but for some of its results
@@ -72,7 +72,7 @@ struct TracedOperator {
   const c10::OperatorName* name = nullptr;
   std::uint64_t arguments = 0;  // fingerprint of their metadata
   CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
-  Replay replay = Replay::kRun;
+  Plan plan = Plan::kRun;
   bool is_view = false;    // a result lies in an argument's memory: neither kept nor left out
   bool is_root = false;    // to be run whether its results are needed or not
   bool is_asked = false;   // the policy was asked

@@ -17,7 +17,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-using Replay = TracedOperator::Replay;
+using Plan = TracedOperator::Plan;
 using Kind = OperatorResults::Kind;
 
 // With a version counter of its own: what the replay does to it is no change of what is kept.
@@ -73,16 +73,16 @@ void SelectiveReplay::check() const {
 
 void SelectiveReplay::replay(const OperatorCall& call, const OperatorTraits& traits,
                              const TracedOperator& op) {
-  if (kept_ == nullptr || op.replay == Replay::kRun) {
+  if (kept_ == nullptr || op.plan == Plan::kRun) {
     run(call, op);
     return;
   }
   const bool only_writes =
       !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
-  if (op.replay == Replay::kServePartly || (op.replay == Replay::kServe && !has_all(op))) {
+  if (op.plan == Plan::kServePartly || (op.plan == Plan::kServe && !has_all(op))) {
     run(call, op);
     replace_kept(call, traits);
-  } else if (op.replay == Replay::kCopy) {
+  } else if (op.plan == Plan::kCopy) {
     copy(call, traits);
   } else if (only_writes) {
     effects_.settle();

@@ -13,7 +13,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-using Replay = TracedOperator::Replay;
+using Plan = TracedOperator::Plan;
 using Kind = OperatorResults::Kind;
 
 std::int64_t version_of(const at::Tensor& tensor) {
@@ -162,7 +162,7 @@ void TraceBuilder::finish_last() {
     value.has_earlier_reader = value.has_earlier_reader || value.is_read;
     value.writers.push_back(last_index());
   }
-  if (op.replay == Replay::kRun && !op.is_view) {
+  if (op.plan == Plan::kRun && !op.is_view) {
     run(last_index());
   }
 }
@@ -170,7 +170,7 @@ void TraceBuilder::finish_last() {
 // The operator is run by replays: what it reads is read.
 void TraceBuilder::run(std::uint32_t index) {
   TracedOperator& op = trace_.operators[index];
-  op.replay = Replay::kRun;
+  op.plan = Plan::kRun;
   for (const ValueId id : op.inputs) {
     const bool is_target = std::find(op.written.begin(), op.written.end(), id) != op.written.end();
     values_[id].is_read = values_[id].is_read || !is_target;
@@ -195,7 +195,7 @@ void TraceBuilder::keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> 
       kept.push_back(kept_result(tensor, is_offload(op.decision)));
     });
   }
-  op.replay = Replay::kServe;
+  op.plan = Plan::kServe;
   trace_.mutable_kept()[index] = std::move(kept);
 }
 
@@ -212,7 +212,8 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   Value& value = values_[op.written[0]];
   const bool is_alone = op.written.size() == 1 && op.made.empty() && !op.is_root &&
                         results.size() == 1 && results[0].isTensor();
-  if (is_alone && op.decision != CheckpointPolicy::MUST_RECOMPUTE && let_follow(index, value)) {
+  if (is_alone && op.decision != CheckpointPolicy::MUST_RECOMPUTE &&
+      let_follow(index, value, results[0].toTensor())) {
     return;
   }
   // What is on the host is as it was before the write, which replays run again.
@@ -224,12 +225,12 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
     return;
   }
   if (is_alone && keep_as_result(value, results[0].toTensor(), op.decision, Moment::kInWrite)) {
-    trace_.operators[index].replay = Replay::kSkip;
+    trace_.operators[index].plan = Plan::kSkip;
   } else if (is_alone && kept(value) == nullptr && is_keepable(results[0].toTensor())) {
     KeptResult copied = kept_result(results[0].toTensor(), is_offload(op.decision));
     copied.version = copied.alias.defined() ? version_after_write(copied.alias) : 0;
     trace_.mutable_kept()[index].push_back(std::move(copied));
-    trace_.operators[index].replay = Replay::kCopy;
+    trace_.operators[index].plan = Plan::kCopy;
   } else if (is_must(op.decision)) {
     throw CheckpointError(c10::str("[checkpoint] the policy's answer for ", words(op, index),
                                    " is ", to_string(op.decision),
@@ -238,14 +239,17 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   }
 }
 
-// The value is kept: it goes on as it is after the write.
-bool TraceBuilder::let_follow(std::uint32_t index, Value& value) {
+// The value is kept: it goes on as it is after the write, with the version counter of what was
+// written (that of _unsafe_view's result is not that of its argument).
+bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
-  if (result == nullptr || !result->alias.defined() || value.is_read) {
+  if (result == nullptr || !result->alias.defined() || value.is_read || !is_keepable(written)) {
     return false;
   }
-  result->version = version_after_write(result->alias);
-  trace_.operators[index].replay = Replay::kSkip;
+  const auto& creator = trace_.operators[value.creator];
+  result->alias = whole_result(written, creator.results->tensors[value.tensor]);
+  result->version = version_after_write(written);
+  trace_.operators[index].plan = Plan::kSkip;
   return true;
 }
 
@@ -265,9 +269,9 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor, Checkp
   if (is_in_write && result.alias.defined()) {
     result.version = version_after_write(tensor);
   }
-  creator.replay = Replay::kServe;
+  creator.plan = Plan::kServe;
   for (const std::uint32_t writer : value.writers) {
-    trace_.operators[writer].replay = Replay::kSkip;
+    trace_.operators[writer].plan = Plan::kSkip;
     trace_.mutable_kept().erase(writer);
   }
   return true;
@@ -279,7 +283,7 @@ bool TraceBuilder::reads_what_is_lost(std::uint32_t index, std::uint32_t creator
     const Value& value = values_[id];
     return value.creator != creator &&
            std::any_of(value.writers.begin(), value.writers.end(), [&](std::uint32_t writer) {
-             return writer > index && trace_.operators[writer].replay == Replay::kSkip;
+             return writer > index && trace_.operators[writer].plan == Plan::kSkip;
            });
   });
 }
@@ -293,7 +297,7 @@ bool TraceBuilder::unkeep(std::uint32_t index) {
   std::vector<std::uint32_t> runs = {index};
   for (const ValueId id : op.made) {
     for (const std::uint32_t writer : values_[id].writers) {
-      if (trace_.operators[writer].replay == Replay::kSkip) {
+      if (trace_.operators[writer].plan == Plan::kSkip) {
         runs.push_back(writer);
       }
     }

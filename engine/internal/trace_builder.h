@@ -88,7 +88,7 @@ class TraceBuilder {
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };
   bool keep_as_result(Value& value, const at::Tensor& tensor, CheckpointPolicy decision,
                       Moment moment);
-  bool let_follow(std::uint32_t index, Value& value);
+  bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);
   bool unkeep(std::uint32_t index);
   bool reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const;
   void run(std::uint32_t index);

@@ -13,7 +13,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-using Replay = TracedOperator::Replay;
+using Plan = TracedOperator::Plan;
 
 bool leaves_memory_as_it_is(const c10::OperatorName& name) {
   const std::string_view op = name.name;
@@ -30,13 +30,13 @@ bool TraceBuilder::is_any_needed(const auto& ids) const {
 // unless that operator's results are kept.
 void TraceBuilder::find_needed() {
   for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
-    if (op->replay == Replay::kServe &&
+    if (op->plan == Plan::kServe &&
         std::any_of(op->made.begin(), op->made.end(), [this](ValueId id) {
           return values_[id].is_needed && kept(values_[id]) == nullptr;
         })) {
-      op->replay = Replay::kServePartly;
+      op->plan = Plan::kServePartly;
     }
-    const bool is_run = op->replay == Replay::kRun || op->replay == Replay::kServePartly;
+    const bool is_run = op->plan == Plan::kRun || op->plan == Plan::kServePartly;
     if (is_run &&
         (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
       for (const ValueId id : op->inputs) {
@@ -58,10 +58,10 @@ bool TraceBuilder::has_hidden_writes() const {
 void TraceBuilder::let_go(std::uint32_t index) {
   TracedOperator& op = trace_.operators[index];
   const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written);
-  if (!is_needed && op.replay == Replay::kCopy) {
-    op.replay = Replay::kSkip;
-  } else if (!is_needed && !op.is_root && op.results && op.replay != Replay::kSkip) {
-    op.replay = Replay::kDead;
+  if (!is_needed && op.plan == Plan::kCopy) {
+    op.plan = Plan::kSkip;
+  } else if (!is_needed && !op.is_root && op.results && op.plan != Plan::kSkip) {
+    op.plan = Plan::kDead;
   }
   const auto kept = trace_.mutable_kept().find(index);
   if (kept == trace_.mutable_kept().end()) {
@@ -85,7 +85,7 @@ void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
   for (const ValueId id : op.made) {
     (kept(values_[id]) != nullptr ? kept_bytes : dropped_bytes) += values_[id].bytes;
   }
-  if (op.replay == Replay::kCopy) {
+  if (op.plan == Plan::kCopy) {
     kept_bytes += values_[op.written[0]].bytes;
   }
   stats.kept_bytes.fetch_add(kept_bytes);
@@ -133,7 +133,7 @@ void TraceBuilder::complete(RegionStats* stats) {
     op.inputs = {};
     op.made = {};
     op.written = {};
-    if (op.replay != Replay::kDead && op.replay != Replay::kServe) {
+    if (op.plan != Plan::kDead && op.plan != Plan::kServe) {
       op.results.reset();
     }
   }

@@ -135,6 +135,24 @@ TEST_F(Selective, ABackwardInsideTheRegionIsRight) {
   }
 }
 
+// A linear layer on three dimensions adds its bias in place, through a view that its schema does
+// not declare.
+TEST_F(Selective, ABiasThatIsAddedInPlaceIsPartOfWhatIsKept) {
+  torch::manual_seed(1);
+  torch::nn::Linear linear(4, 4);
+  const at::Tensor x = leaf({2, 3, 4});
+  const auto code = [&linear](const at::Tensor& t) {
+    return torch::gelu(linear(torch::gelu(linear(t.transpose(0, 1)))));
+  };
+  const Tensors expected = gradients(code(x), {x, linear->weight, linear->bias});
+  for (const PolicyHolder& policy :
+       {policies::save_matmuls(), policies::every_nth_matmul(2), policies::save_everything(),
+        policies::save_operators({"aten::add_.Tensor"}), by_bits(0x5a5a)}) {
+    const at::Tensor y = checkpoint({.policy = policy}, code, x);
+    expect_same_bits(gradients(y, {x, linear->weight, linear->bias}), expected);
+  }
+}
+
 TEST_F(Selective, ARetryAfterAnExceptionIsRight) {
   bool fail = true;
   const at::Tensor x = leaf({4, 4});
