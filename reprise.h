@@ -19,6 +19,7 @@
 #ifndef REPRISE_REPRISE_H_
 #define REPRISE_REPRISE_H_
 
+#include "reprise/engine/bypass_mode.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/checkpoint_sequential.h"
@@ -27,9 +28,13 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/graph_exec_group.h"
 #include "reprise/engine/memory_report.h"
+#include "reprise/engine/pinning.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/hooks/save_on_cpu.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/policies/checkpoint_policy.h"
+#include "reprise/policies/name_scope.h"
+#include "reprise/policies/policies.h"
 #include "reprise/rng/rng_fork_guard.h"
 #include "reprise/rng/rng_state.h"
 

@@ -37,9 +37,12 @@ struct KeptResult {
   std::optional<hooks_internal::HostCopy> host;
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
+  bool is_overwritten = false;  // by an operator that replays run again
+
   bool is_defined() const { return alias.defined() || host || packed; }
   bool is_mutated() const {
-    return alias.defined() && !alias.is_inference() && alias._version() != version;
+    return is_overwritten ||
+           (alias.defined() && !alias.is_inference() && alias._version() != version);
   }
 };
 

@@ -91,6 +91,8 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   tells_host = !schema.returns().empty() &&
                std::none_of(schema.returns().begin(), schema.returns().end(),
                             [](const c10::Argument& result) { return holds_tensors(result); });
+  is_inplace_view = op.hasTag(at::Tag::inplace_view);
+  is_view = is_view || is_inplace_view;
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||
                    schema.name().starts_with("prim::");

@@ -45,6 +45,8 @@ struct OperatorTraits {
   bool tells_host = false;
   // A result is a view of an argument.
   bool is_view = false;
+  // Changes the shape of its argument and nothing else, as squeeze_().
+  bool is_inplace_view = false;
   bool is_random = false;
   // Says nothing of the computation: detach, profiler ranges.
   bool is_bookkeeping = false;

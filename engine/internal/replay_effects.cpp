@@ -39,6 +39,7 @@ void leave_out(const OperatorCall& call, const OperatorTraits& traits) {
 void ReplayEffects::adopt(const at::Tensor& tensor) {
   if (tensor.defined()) {
     inside_.insert(memory_of(tensor));
+    adopted_.insert(memory_of(tensor));
   }
 }
 

@@ -57,6 +57,8 @@ class ReplayEffects final : public OperatorInterceptor {
     reads_.note_save(slot, memory_of(tensor));
   }
 
+  bool has_adopted(const at::Tensor& tensor) const { return adopted_.contains(memory_of(tensor)); }
+
   const StaleReads& reads() const { return reads_; }
 
   // True if a write to the tensor has been left out.
@@ -71,6 +73,7 @@ class ReplayEffects final : public OperatorInterceptor {
     torch::autograd::Edge edge;
   };
 
+  absl::flat_hash_set<Memory> adopted_;
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
   // Those of the written arguments that are, or whose lists contain, tensors from outside.
   std::vector<std::uint32_t> outside_arguments(const OperatorCall& call,

@@ -40,6 +40,7 @@ class ReplayHooks final : public SavedVariableHooks {
  public:
   explicit ReplayHooks(ReplayPass& pass) : pass_(pass) {}
   void call_pack_hook(const at::Tensor& tensor) override {
+    const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
     alias_ = hooks_internal::detached_alias(tensor);
     pass_.on_save(tensor, alias_);
   }
@@ -125,12 +126,16 @@ bool ReplayPass::is_stopped() {
   return stopped_;
 }
 
+bool ReplayPass::is_adopted(const at::Tensor& tensor) const {
+  return std::this_thread::get_id() == thread_ && effects_.has_adopted(tensor);
+}
+
 void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   const TensorRecord& saved = record_.slots[slot];
   if (auto difference = saved.difference(tensor, record_.check_options())) {
     mismatches_.push_back({slot, std::move(*difference)});
   }
-  if (!record_.allow_external_mutation && saved.shares_memory_with(tensor) &&
+  if (!record_.allow_external_mutation && !is_adopted(tensor) && saved.shares_memory_with(tensor) &&
       saved.version() != tensor._version()) {
     mutations_.push_back({slot, c10::str(saved.metadata().to_string(), ", saved at version ",
                                          saved.version(), ", now at version ", tensor._version())});

@@ -67,6 +67,8 @@ class ReplayPass final : public hooks_internal::HookProvider,
                        std::span<const std::int64_t> versions) const;
   void run_region(std::span<const at::Tensor> inputs);
   void put_gradients_back();
+  // The replay has the tensor from what the policy keeps.
+  bool is_adopted(const at::Tensor& tensor) const;
   void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
   void check_reads() const;

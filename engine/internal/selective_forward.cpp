@@ -20,6 +20,19 @@ c10::ArrayRef<c10::IValue> results_of(const OperatorCall& call, const OperatorTr
   return torch::jit::last(call.stack, traits.result_arguments.size());
 }
 
+// Of what the operator writes; out= may change it.
+std::vector<std::vector<std::int64_t>> shapes_written(std::span<const c10::IValue> arguments,
+                                                      const OperatorTraits& traits) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  if (!traits.undeclared) {
+    for (const std::uint32_t index : traits.written_arguments) {
+      for_each_tensor(arguments[index],
+                      [&](const at::Tensor& tensor) { shapes.push_back(tensor.sizes().vec()); });
+    }
+  }
+  return shapes;
+}
+
 }  // namespace
 
 SelectiveForward::SelectiveForward(TraceBuilder& builder, std::shared_ptr<Policy> policy,
@@ -36,6 +49,7 @@ SelectiveForward::SelectiveForward(TraceBuilder& builder, std::shared_ptr<Policy
 void SelectiveForward::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = OperatorTraits::of(call.op);
   has_asked_for_last_call_ = false;
+  builder_.note_versions();
   MemoryList arguments;
   for (const c10::IValue& argument : call.arguments()) {
     append_memory(argument, arguments);
@@ -49,7 +63,12 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   }
   TracedOperator op = describe(call, traits, arguments);
   const auto given = call.arguments().vec();
+  const auto shapes = shapes_written(given, traits);
   pass_on(call, next_);
+  op.is_root = op.is_root || shapes_written(given, traits) != shapes;
+  if (traits.is_inplace_view) {
+    builder_.note_reshape(given[0].toTensor());
+  }
   builder_.add(std::move(op), results_of(call, traits), traits.result_arguments, arguments);
   const TracedOperator& added = builder_.last();
   if (!added.is_view && (!added.made.empty() || !added.written.empty())) {
@@ -71,6 +90,11 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call, const Operat
       op.inputs.push_back(*id);
     }
   }
+  op.is_view = traits.is_view;
+  if (traits.is_inplace_view) {
+    op.is_root = true;
+    return op;
+  }
   bool writes_outside = false;
   for (const std::uint32_t index : traits.written(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
@@ -82,7 +106,6 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call, const Operat
     });
   }
   const bool writes_besides = !op.written.empty() && !traits.returns_only_arguments;
-  op.is_view = traits.is_view;
   op.is_root = writes_outside || writes_besides || traits.tells_host || traits.is_view;
   return op;
 }

@@ -20,11 +20,6 @@ std::int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
 }
 
-// Autograd counts a write when the operator has returned.
-std::int64_t version_after_write(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : tensor._version() + 1;
-}
-
 KeptResult kept_result(const at::Tensor& tensor, bool offload) {
   KeptResult result;
   if (offload && !tensor.is_cpu()) {
@@ -162,7 +157,13 @@ void TraceBuilder::finish_last() {
     value.has_earlier_reader = value.has_earlier_reader || value.is_read;
     value.writers.push_back(last_index());
   }
-  if (op.plan == Plan::kRun && !op.is_view) {
+  if (op.is_view) {
+    return;
+  }
+  for (const ValueId id : op.inputs) {
+    values_[id].is_used = true;
+  }
+  if (op.plan == Plan::kRun) {
     run(last_index());
   }
 }
@@ -216,10 +217,8 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
       let_follow(index, value, results[0].toTensor())) {
     return;
   }
-  // What is on the host is as it was before the write, which replays run again.
-  if (kept(value) != nullptr && kept(value)->alias.defined() &&
-      !is_must(trace_.operators[value.creator].decision)) {
-    unkeep(value.creator);
+  for (const ValueId id : op.written) {
+    overwrite(values_[id]);
   }
   if (!keeps(op.decision)) {
     return;
@@ -228,8 +227,8 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
     trace_.operators[index].plan = Plan::kSkip;
   } else if (is_alone && kept(value) == nullptr && is_keepable(results[0].toTensor())) {
     KeptResult copied = kept_result(results[0].toTensor(), is_offload(op.decision));
-    copied.version = copied.alias.defined() ? version_after_write(copied.alias) : 0;
     trace_.mutable_kept()[index].push_back(std::move(copied));
+    written_now_.emplace_back(index, 0);
     trace_.operators[index].plan = Plan::kCopy;
   } else if (is_must(op.decision)) {
     throw CheckpointError(c10::str("[checkpoint] the policy's answer for ", words(op, index),
@@ -239,16 +238,63 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   }
 }
 
+// Replays run the write again. What is on the host is as it was before.
+void TraceBuilder::overwrite(Value& value) {
+  for (const std::uint32_t writer : value.writers) {
+    if (trace_.operators[writer].plan != Plan::kCopy ||
+        !trace_.mutable_kept()[writer][0].alias.defined()) {
+      continue;
+    }
+    if (is_must(trace_.operators[writer].decision) || reads_what_is_lost(writer, value.creator)) {
+      trace_.mutable_kept()[writer][0].is_overwritten = true;
+    } else {
+      trace_.mutable_kept().erase(writer);
+      run(writer);
+    }
+  }
+  const KeptResult* const result = kept(value);
+  if (result == nullptr || !result->alias.defined()) {
+    return;
+  }
+  if (is_must(trace_.operators[value.creator].decision) || !unkeep(value.creator)) {
+    kept(value)->is_overwritten = true;
+  }
+}
+
+// Autograd counts a write, if it does, when the operator has returned.
+void TraceBuilder::note_versions() {
+  for (const auto& [index, tensor] : written_now_) {
+    const auto found = trace_.mutable_kept().find(index);
+    if (found != trace_.mutable_kept().end() && found->second[tensor].alias.defined()) {
+      found->second[tensor].version = version_of(found->second[tensor].alias);
+    }
+  }
+  written_now_.clear();
+}
+
+void TraceBuilder::note_version_later(const Value& value) {
+  if (kept(value) != nullptr) {
+    written_now_.emplace_back(value.creator, value.tensor);
+  }
+}
+
+void TraceBuilder::note_reshape(const at::Tensor& tensor) {
+  if (const auto id = value_in(memory_of(tensor))) {
+    note_version_later(values_[*id]);
+  }
+}
+
 // The value is kept: it goes on as it is after the write, with the version counter of what was
 // written (that of _unsafe_view's result is not that of its argument).
 bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
-  if (result == nullptr || !result->alias.defined() || value.is_read || !is_keepable(written)) {
+  if (result == nullptr || !result->alias.defined() || result->is_mutated() || value.is_read ||
+      !is_keepable(written)) {
     return false;
   }
   const auto& creator = trace_.operators[value.creator];
   result->alias = whole_result(written, creator.results->tensors[value.tensor]);
-  result->version = version_after_write(written);
+  note_version_later(value);
   trace_.operators[index].plan = Plan::kSkip;
   return true;
 }
@@ -266,8 +312,8 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor, Checkp
   KeptResult& result = all[value.tensor];
   result = kept_result(whole_result(tensor, creator.results->tensors[value.tensor]),
                        is_offload(decision));
-  if (is_in_write && result.alias.defined()) {
-    result.version = version_after_write(tensor);
+  if (is_in_write) {
+    note_version_later(value);
   }
   creator.plan = Plan::kServe;
   for (const std::uint32_t writer : value.writers) {

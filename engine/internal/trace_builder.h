@@ -49,6 +49,11 @@ class TraceBuilder {
   // A replay needs what lies in `memory`: it is saved, or used out of sight.
   void need(Memory memory);
 
+  // Notes the versions of what the last operator has written, which autograd has counted by now.
+  void note_versions();
+  // A change of the tensor's shape in place: no write.
+  void note_reshape(const at::Tensor& tensor);
+
   // The next operator has run, with these results; notes which values it made.
   void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
            const std::vector<std::optional<std::uint32_t>>& result_arguments,
@@ -74,6 +79,7 @@ class TraceBuilder {
     std::int64_t bytes;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // its address cannot be given out anew
     bool is_needed = false;
+    bool is_used = false;             // by an operator, run again or not
     bool is_read = false;             // by an operator that a replay runs
     bool has_earlier_reader = false;  // one that did so before a write
     std::vector<std::uint32_t> writers;
@@ -88,12 +94,15 @@ class TraceBuilder {
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };
   bool keep_as_result(Value& value, const at::Tensor& tensor, CheckpointPolicy decision,
                       Moment moment);
+  void overwrite(Value& value);
+  void note_version_later(const Value& value);
   bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);
   bool unkeep(std::uint32_t index);
   bool reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const;
   void run(std::uint32_t index);
   std::uint32_t last_index() const { return index_of(last()); }
 
+  void need_dead_ends();
   void find_needed();
   bool has_hidden_writes() const;
   void need_everything();
@@ -105,6 +114,7 @@ class TraceBuilder {
   OperatorTrace& trace_;
   absl::flat_hash_map<Memory, ValueId> value_of_memory_;
   std::vector<Value> values_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> written_now_;  // kept results
 };
 
 }  // namespace reprise::engine_internal

@@ -26,6 +26,16 @@ bool TraceBuilder::is_any_needed(const auto& ids) const {
   return std::any_of(ids.begin(), ids.end(), [this](ValueId id) { return values_[id].is_needed; });
 }
 
+// The region's code may have read through a pointer what no operator has used and what is gone by
+// now.
+void TraceBuilder::need_dead_ends() {
+  for (Value& value : values_) {
+    const KeptResult* const result = kept(value);
+    const std::size_t ours = result != nullptr && result->alias.defined() ? 1 : 0;
+    value.is_needed = value.is_needed || (!value.is_used && value.storage.use_count() <= ours);
+  }
+}
+
 // From the last operator to the first: what is needed makes the inputs of its operator needed,
 // unless that operator's results are kept.
 void TraceBuilder::find_needed() {
@@ -115,6 +125,8 @@ void TraceBuilder::need_everything() {
 }
 
 void TraceBuilder::complete(RegionStats* stats) {
+  note_versions();
+  need_dead_ends();
   find_needed();
   if (has_hidden_writes()) {
     need_everything();

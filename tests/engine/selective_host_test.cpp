@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Code that reads on the host what it has computed, or computes on memory of its own, under
+// policies of many kinds; and data made in inference mode.
+#include "tests/engine/under_policies.h"
+
+namespace reprise::testing {
+namespace {
+
+class SelectiveHost : public UnderPolicies {};
+
+TEST_F(SelectiveHost, HostReads) {
+  expect_as_plain({
+      {"item decides",
+       {{4}},
+       [](const Tensors& in) {
+         at::Tensor a = in[0].sin();
+         for (int i = 0; i < 5 && a.sum().item<float>() < 3; ++i) {
+           a = (a + 0.7).exp();
+         }
+         return Tensors{a * a.detach().max().item<double>()};
+       }},
+      {"equal, is_nonzero, allclose",
+       {{4}},
+       [](const Tensors& in) {
+         const at::Tensor a = in[0].sin();
+         const at::Tensor one = a.detach() * 0 + 1;
+         const bool yes = at::equal(one, at::ones({4})) && at::is_nonzero(one.sum()) &&
+                          at::allclose(one, at::ones({4}));
+         return Tensors{yes ? a.exp() : a.cos()};
+       }},
+      {"a random number decides",
+       {{4}},
+       [](const Tensors& in) {
+         at::Tensor a = in[0].sin();
+         for (int i = 0; i < 4; ++i) {
+           a = at::rand({1}).item<float>() < 0.5 ? a.exp() * at::rand({4}) : a.cos();
+         }
+         return Tensors{a};
+       }},
+  });
+}
+
+TEST_F(SelectiveHost, ReadsThroughAPointer) {
+  expect_as_plain({
+      {"copied to the host",
+       {{4}},
+       [](const Tensors& in) {
+         const at::Tensor a = in[0].detach().exp().to(at::kCPU, at::kDouble).contiguous();
+         double sum = 0;
+         for (int i = 0; i < 4; ++i) {
+           sum += a.data_ptr<double>()[i];
+         }
+         return Tensors{(in[0] * sum).sin()};
+       }},
+      {"through an accessor",
+       {{4}},
+       [](const Tensors& in) {
+         const at::Tensor a = in[0].detach().exp();
+         return Tensors{a.accessor<float, 1>()[2] > 0 ? in[0].sin().exp() : in[0].cos()};
+       }},
+  });
+}
+
+TEST_F(SelectiveHost, InferenceTensors) {
+  at::Tensor captured;
+  {
+    const c10::InferenceMode inference;
+    captured = at::linspace(1, 2, 4);
+  }
+  expect_as_plain({
+      {"captured",
+       {{4}},
+       [captured](const Tensors& in) {
+         return Tensors{(in[0].sin() + captured).exp() * captured.clone()};
+       }},
+      {"made in the region",
+       {{4}},
+       [](const Tensors& in) {
+         at::Tensor made;
+         {
+           const c10::InferenceMode inference;
+           made = in[0].sin().add_(1);
+           made.mul_(2);
+         }
+         return Tensors{(in[0].sin() + made).exp() * made.clone()};
+       }},
+      {"a normal tensor changed in inference mode",
+       {{4}},
+       [](const Tensors& in) {
+         at::Tensor a = in[0].detach().sin();
+         {
+           const c10::InferenceMode inference;
+           a.add_(1);
+         }
+         return Tensors{(in[0] * a).exp()};
+       }},
+  });
+}
+
+// The address of what has gone may be that of memory which no operator has made.
+TEST_F(SelectiveHost, MemoryOfTheCallers) {
+  expect_as_plain({
+      {"from_blob",
+       {{4}},
+       [](const Tensors& in) {
+         std::vector<float> data = {1, 2, 3, 4};
+         at::Tensor sum = at::zeros({4});
+         for (int i = 0; i < 4; ++i) {
+           const at::Tensor gone = (in[0].detach() + i).sin();
+           sum = sum + gone;
+         }
+         const at::Tensor lent = at::from_blob(data.data(), {4}).add_(1).mul_(2);
+         return Tensors{(in[0] * lent.clone()).exp(), in[0] * sum};
+       }},
+      {"made of numbers",
+       {{4}},
+       [](const Tensors& in) {
+         const at::Tensor a = torch::tensor({1.F, 2.F, 3.F, 4.F}).add_(1).mul_(2);
+         return Tensors{(in[0] * a).exp(), in[0] * at::scalar_tensor(3).add_(1)};
+       }},
+  });
+}
+
+}  // namespace
+}  // namespace reprise::testing
