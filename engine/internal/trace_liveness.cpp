@@ -47,7 +47,9 @@ void TraceBuilder::find_needed() {
       op->plan = Plan::kServePartly;
     }
     const bool is_run = op->plan == Plan::kRun || op->plan == Plan::kServePartly;
-    if (is_run &&
+    // What uses a view uses the value itself; making the view reads no element.
+    const bool is_view_only = op->is_view && op->made.empty();
+    if (is_run && !is_view_only &&
         (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
       for (const ValueId id : op->inputs) {
         values_[id].is_needed = true;

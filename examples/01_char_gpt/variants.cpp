@@ -48,7 +48,7 @@ const std::vector<Variant>& all_variants() {
       {"attention", "save_attention()", under(policies::save_attention()), kOnRequest},
       {"every-4th-matmul", "every_nth_matmul(4)", under(policies::every_nth_matmul(4)), kOnRequest},
       {"linear", "save_operators() of the linear layers' operator",
-       under(policies::save_operators({"aten::addmm"})), kOnRequest},
+       under(policies::save_operators({"aten::mm"})), kOnRequest},
       {"not-quadratic", "save_where() of what does not grow with the square of the context",
        under(policies::save_where([](const at::Tensor& t) { return !has_attention_weights(t); })),
        kOnRequest},

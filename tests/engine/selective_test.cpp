@@ -58,6 +58,25 @@ TEST_F(Selective, SavingEverythingKeepsNoMoreThanAutogradWould) {
             plain);
 }
 
+// So it is where results are looked at through views, as between the heads of attention.
+TEST_F(Selective, AViewAsksForNothing) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor sum = (t + 1).view({2, 64, 8}).transpose(0, 1) + 2;
+    return sum.reshape({1024}).view({32, 32}).mm(t.sin().add_(1).t());
+  };
+  const at::Tensor x = leaf({32, 32});
+  const auto kept = [&](auto forward) {
+    const std::int64_t before = live_cpu_bytes();
+    const at::Tensor y = forward();
+    const std::int64_t bytes = live_cpu_bytes() - before;
+    expect_same_bits(gradients(y, {x}), gradients(code(x), {x}));
+    return bytes;
+  };
+  const std::int64_t plain = kept([&] { return code(x); });
+  EXPECT_EQ(kept([&] { return checkpoint({.policy = policies::save_everything()}, code, x); }),
+            plain);
+}
+
 TEST_F(Selective, WhatNothingNeedsIsNotComputed) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor statistic = t.detach().mm(t.detach()).sum();  // no gradient depends on it
