@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "variants.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "options.h"
@@ -27,9 +28,7 @@ BlockRunner under(reprise::PolicyHolder policy) {
   };
 }
 
-bool has_attention_weights(const at::Tensor& output) {
-  return output.dim() == 3 && output.size(1) == output.size(2);
-}
+bool is_small(const at::Tensor& output) { return output.nbytes() <= (std::size_t{2} << 20); }
 
 }  // namespace
 
@@ -49,8 +48,7 @@ const std::vector<Variant>& all_variants() {
       {"every-4th-matmul", "every_nth_matmul(4)", under(policies::every_nth_matmul(4)), kOnRequest},
       {"linear", "save_operators() of the linear layers' operator",
        under(policies::save_operators({"aten::mm"})), kOnRequest},
-      {"not-quadratic", "save_where() of what does not grow with the square of the context",
-       under(policies::save_where([](const at::Tensor& t) { return !has_attention_weights(t); })),
+      {"small", "save_where() of results up to 2 MiB", under(policies::save_where(is_small)),
        kOnRequest},
       {"offloaded", "offload(save_matmuls()): kept on the host",
        under(policies::offload(policies::save_matmuls())), kOnRequest},
