@@ -107,6 +107,8 @@ class TraceBuilder {
   bool has_hidden_writes() const;
   void need_everything();
   void let_go(std::uint32_t index);
+  std::uint32_t keeper_of(const Value& value) const;
+  bool keeps_as(std::uint32_t index, const Value& value);
   void report(std::uint32_t index, RegionStats& stats);
   void pack_kept();
   bool is_any_needed(const auto& ids) const;

@@ -90,12 +90,30 @@ void TraceBuilder::let_go(std::uint32_t index) {
   }
 }
 
+// The operator that has the value kept: a write in place may have made it the result of its
+// creator.
+std::uint32_t TraceBuilder::keeper_of(const Value& value) const {
+  const auto keeps_it = [this](std::uint32_t index) {
+    return keeps(trace_.operators[index].decision);
+  };
+  const auto writer = std::find_if(value.writers.rbegin(), value.writers.rend(), keeps_it);
+  return keeps_it(value.creator) || writer == value.writers.rend() ? value.creator : *writer;
+}
+
+bool TraceBuilder::keeps_as(std::uint32_t index, const Value& value) {
+  return kept(value) != nullptr && keeper_of(value) == index;
+}
+
 void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
   const TracedOperator& op = trace_.operators[index];
   std::int64_t kept_bytes = 0;
   std::int64_t dropped_bytes = 0;
   for (const ValueId id : op.made) {
-    (kept(values_[id]) != nullptr ? kept_bytes : dropped_bytes) += values_[id].bytes;
+    dropped_bytes += kept(values_[id]) == nullptr ? values_[id].bytes : 0;
+    kept_bytes += keeps_as(index, values_[id]) ? values_[id].bytes : 0;
+  }
+  for (const ValueId id : op.written) {
+    kept_bytes += keeps_as(index, values_[id]) ? values_[id].bytes : 0;
   }
   if (op.plan == Plan::kCopy) {
     kept_bytes += values_[op.written[0]].bytes;

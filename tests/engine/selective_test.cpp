@@ -6,6 +6,7 @@
 #include <random>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/memory_report.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
@@ -262,6 +263,16 @@ at::Tensor random_program(std::uint64_t seed, int length, const at::Tensor& x,
   return pool.back() + pool[pool.size() / 2] + x + w;
 }
 
+// What the report says of the results that the policy wanted kept; of others nothing is.
+std::int64_t kept_by_policy(const MemoryReport& report) {
+  std::int64_t bytes = 0;
+  for (const OperatorReport& op : report.regions.at(0).operators) {
+    EXPECT_TRUE(op.kept_bytes == 0 || keeps(op.decision)) << op.name;
+    bytes += op.kept_bytes;
+  }
+  return bytes;
+}
+
 TEST_F(Selective, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const at::Tensor x = leaf({4, 4});
@@ -275,7 +286,10 @@ TEST_F(Selective, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
     for (int policy = 0; policy < 4; ++policy) {
       SCOPED_TRACE(seed);
       torch::manual_seed(4);
+      const MemoryReportGuard collecting;
+      const std::int64_t before = live_cpu_bytes();
       const at::Tensor y = checkpoint({.policy = by_bits(random())}, code, x, w);
+      EXPECT_EQ(live_cpu_bytes() - before, kept_by_policy(memory_report()) + 4 * 4 * 4);  // and y
       if (policy % 2 == 1) {
         torch::autograd::grad({y.sum()}, {x, w}, {}, /*retain_graph=*/true);
       }
