@@ -22,6 +22,7 @@
 #include "reprise/engine/bypass_mode.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/checkpoint_sequential.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/debug_mode.h"

@@ -65,12 +65,18 @@ namespace reprise {
 template <class F, class... Args>
 decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
   using engine_internal::ForwardRegion;
-  using Replay = engine_internal::FunctionReplay<F, Args...>;
-  if (!ForwardRegion::is_needed(options)) {
+  using Function = engine_internal::FunctionReplay<F, Args...>;
+  const auto call = [&]() -> decltype(auto) {
     return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
+  };
+  if (!ForwardRegion::is_needed(options)) {
+    return call();
   }
-  auto owned = std::make_unique<Replay>(std::forward<F>(fn), args...);
-  Replay& replay = *owned;
+  if (options.replay == Replay::kTape) {
+    return ForwardRegion(std::move(options)).run(call);
+  }
+  auto owned = std::make_unique<Function>(std::forward<F>(fn), args...);
+  Function& replay = *owned;
   engine_internal::RegionInputs inputs = replay.take_inputs();
   ForwardRegion region(std::move(options), std::move(owned), std::move(inputs));
   return region.run([&]() -> decltype(auto) {

@@ -70,6 +70,23 @@ struct RegionContexts {
   std::shared_ptr<RegionContext> recompute;
 };
 
+// How a region is run again.
+enum class Replay : std::uint8_t {
+  // The region's code is called again. Anything goes in the code; all of it runs up to the last
+  // tensor that is wanted.
+  kFunction,
+  // The operators that forward has run are run again from a record of them, below autograd, and
+  // only those that are needed. The code is not called: it may be gone, and need not be copyable.
+  // What a `CheckpointScope` does.
+  kTape,
+};
+
+// For tape replays: what is computed when the first saved tensor of a region is asked for.
+enum class Fill : std::uint8_t {
+  kOnDemand,  // what it depends on
+  kRegion,    // all that is wanted of the region
+};
+
 struct CheckpointOptions {
   // Stands in error messages, profiler ranges and `memory_report()`. Empty: "region #N".
   std::string name = {};
@@ -79,13 +96,19 @@ struct CheckpointOptions {
   // reprise/policies/policies.h.
   PolicyHolder policy = {};
 
+  // See above. `CheckpointScope` has a tape always.
+  Replay replay = Replay::kFunction;
+  // For tapes only.
+  Fill fill = Fill::kOnDemand;
+
   // Restores the state of the random number generators for a replay: the CPU's, those of the
   // devices of the arguments (at any nesting) and of the current device, and `generators`.
   bool preserve_rng_state = true;
 
   // Ends a replay as soon as the last saved tensor that is still wanted has been recomputed. Turn
   // it off if the region's code catches every exception (`catch (...)`) and must not be cut short,
-  // or calls through a `noexcept` function. `EarlyStopGuard` overrides it.
+  // or calls through a `noexcept` function. `EarlyStopGuard` overrides it. A tape replay without it
+  // is one of `Fill::kRegion`.
   bool early_stop = true;
 
   DeterminismCheck determinism_check = DeterminismCheck::kMetadata;

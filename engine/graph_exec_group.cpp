@@ -53,19 +53,19 @@ void GroupState::add(Frames& frames, const std::weak_ptr<Frame>& frame) {
 }
 
 void GroupState::add_forward(const std::weak_ptr<Frame>& frame) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   add(forwards_, frame);
 }
 
 void GroupState::add_session(const std::weak_ptr<Frame>& frame) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   add(sessions_, frame);
 }
 
 void GroupState::recompute_now() {
   Frames frames;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     frames = forwards_;
   }
   for (const auto& weak : frames) {
@@ -78,7 +78,7 @@ void GroupState::recompute_now() {
 void GroupState::release() {
   Frames frames;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     frames = std::exchange(sessions_, {});
   }
   for (const auto& weak : frames) {

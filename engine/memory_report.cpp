@@ -79,12 +79,20 @@ std::string MemoryReport::explain() const {
   std::ostringstream out;
   out << std::fixed << std::setprecision(2);
   for (const RegionReport& region : regions) {
-    if (region.operators.empty() && region.unmatched.empty()) {
+    if (region.operators.empty() && region.unmatched.empty() && region.tape_operators == 0) {
       continue;
     }
     out << "region '" << region.name << "', " << region.runs << " runs, " << region.replays
-        << " replays\n"
-        << std::left << std::setw(40) << "  operator" << std::setw(19) << "decision" << std::right
+        << " replays\n";
+    if (region.tape_operators > 0) {
+      out << "  tape: " << region.tape_operators << " operators, " << mebibytes(region.tape_bytes)
+          << " MiB; kept because it came about out of sight: "
+          << mebibytes(region.out_of_sight_bytes) << " MiB\n";
+    }
+    if (region.operators.empty() && region.unmatched.empty()) {
+      continue;
+    }
+    out << std::left << std::setw(40) << "  operator" << std::setw(19) << "decision" << std::right
         << std::setw(7) << "calls" << std::setw(11) << "kept MiB" << std::setw(13) << "dropped MiB"
         << std::setw(9) << "replays" << std::setw(11) << "replay ms" << '\n';
     for (const OperatorReport& op : region.operators) {

@@ -58,6 +58,12 @@ struct RegionReport {
   std::int64_t replays = 0;
   std::chrono::nanoseconds replay_time{0};  // host time on the replaying threads
 
+  // Of regions with a tape: the operators on it, the bytes of that record, and, part of kept_bytes,
+  // what had to be kept because no operator that the dispatcher saw has made it.
+  std::int64_t tape_operators = 0;
+  std::int64_t tape_bytes = 0;
+  std::int64_t out_of_sight_bytes = 0;
+
   // Under a policy: what it was asked for, and the entries of it that have matched nothing in any
   // region (`Policy::unmatched`).
   std::vector<OperatorReport> operators;

@@ -5,8 +5,8 @@
 #include <c10/util/StringUtil.h>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/internal/policy_region.h"
 #include "reprise/engine/internal/region_scope.h"
-#include "reprise/engine/internal/selective_forward.h"
 #include "reprise/engine/recomputing.h"
 
 namespace reprise {
@@ -23,27 +23,27 @@ const RegionScope* region_of(const at::Tensor& tensor) {
 
 at::Tensor save(const at::Tensor& tensor) {
   if (const RegionScope* region = region_of(tensor)) {
-    if (region->selective() == nullptr) {
+    if (region->policy_region() == nullptr) {
       throw CheckpointError(
           c10::str("[checkpoint] region '", region->name(),
                    "': save() has been called, but the region has no policy, so it keeps nothing "
                    "but its inputs. Give it one, policies::save_nothing() at the least"));
     }
-    region->selective()->save(tensor);
+    region->policy_region()->save(tensor);
   }
   return tensor;
 }
 
 at::Tensor recompute(const at::Tensor& tensor) {
-  if (const RegionScope* region = region_of(tensor); region && region->selective() != nullptr) {
-    region->selective()->recompute(tensor);
+  if (const RegionScope* region = region_of(tensor); region && region->policy_region() != nullptr) {
+    region->policy_region()->recompute(tensor);
   }
   return tensor;
 }
 
 at::Tensor name(const at::Tensor& tensor, std::string_view name) {
-  if (const RegionScope* region = region_of(tensor); region && region->selective() != nullptr) {
-    region->selective()->name(tensor, name);
+  if (const RegionScope* region = region_of(tensor); region && region->policy_region() != nullptr) {
+    region->policy_region()->name(tensor, name);
   }
   return tensor;
 }

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "reprise/engine/internal/mutex.h"
+#include "reprise/engine/internal/operator_traits.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -22,7 +23,8 @@ thread_local OperatorInterceptor* interceptor_of_thread = nullptr;
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
-  const OperatorCall call{op, keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey),
+  const OperatorCall call{op, OperatorTraits::of(op),
+                          keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey),
                           *stack};
   if (interceptor_of_thread == nullptr) {
     call.run();
@@ -48,10 +50,10 @@ class OperatorKernels {
     if (!has_new_.load(std::memory_order_acquire)) {
       return;
     }
-    const absl::MutexLock one_at_a_time(&registering_);
+    const MutexLock one_at_a_time(registering_);
     std::vector<c10::OperatorName> names;
     {
-      const absl::MutexLock lock(&mutex_);
+      const MutexLock lock(mutex_);
       names.swap(new_);
       has_new_.store(false, std::memory_order_release);
     }
@@ -66,7 +68,7 @@ class OperatorKernels {
    public:
     explicit Listener(OperatorKernels& kernels) : kernels_(kernels) {}
     void onOperatorRegistered(const c10::OperatorHandle& op) override {
-      const absl::MutexLock lock(&kernels_.mutex_);
+      const MutexLock lock(kernels_.mutex_);
       kernels_.new_.push_back(op.operator_name());
       kernels_.has_new_.store(true, std::memory_order_release);
     }
@@ -76,10 +78,10 @@ class OperatorKernels {
     OperatorKernels& kernels_;
   };
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<c10::OperatorName> new_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_new_{false};
-  absl::Mutex registering_;
+  Mutex registering_;
   std::vector<c10::RegistrationHandleRAII> registrations_ ABSL_GUARDED_BY(registering_);
   std::optional<c10::RegistrationHandleRAII> listening_;
 };

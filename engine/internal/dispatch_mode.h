@@ -23,9 +23,12 @@
 
 namespace reprise::engine_internal {
 
+struct OperatorTraits;
+
 // One call of an operator. `stack` ends with its arguments.
 struct OperatorCall {
   const c10::OperatorHandle& op;
+  const OperatorTraits& traits;
   c10::DispatchKeySet keys;
   torch::jit::Stack& stack;
 
@@ -34,6 +37,10 @@ struct OperatorCall {
 
   c10::ArrayRef<c10::IValue> arguments() const {
     return torch::jit::last(stack, op.schema().arguments().size());
+  }
+  // When it has run.
+  c10::ArrayRef<c10::IValue> results() const {
+    return torch::jit::last(stack, op.schema().returns().size());
   }
   c10::IValue& argument(std::size_t index) const {
     return stack[stack.size() - op.schema().arguments().size() + index];

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "reprise/engine/internal/region_scope.h"
 #include "reprise/engine/internal/selective_forward.h"
 #include "reprise/engine/internal/settings.h"
+#include "reprise/engine/internal/tape_recorder.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 
@@ -81,7 +83,7 @@ void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
   }
 }
 
-RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> replay,
+RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                          const std::vector<at::Tensor>& tensors) {
   RegionRecord record;
   record.name = name_or_number(std::move(options.name));
@@ -89,22 +91,26 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> repl
   record.allow_external_mutation = options.allow_external_mutation;
   record.check = options.determinism_check;
   record.describe = std::move(options.determinism_fn);
-  record.replay = std::move(replay);
+  record.code = std::move(code);
   record.stats = stats_for(record.name);
   if (record.stats) {
     record.stats->runs.fetch_add(1);
   }
-  if (!record.allow_external_mutation && record.check != DeterminismCheck::kNone &&
-      !is_recomputing()) {
+  if (options.replay == reprise::Replay::kTape) {
+    record.tape = std::make_unique<Tape>();
+    record.tape->allow_mutation = options.allow_cache_entry_mutation;
+    record.fills_region = options.fill == Fill::kRegion || !record.early_stop;
+  } else if (!record.allow_external_mutation && record.check != DeterminismCheck::kNone &&
+             !is_recomputing()) {
     record.outside_reads = std::make_unique<OutsideReads>();
   }
-  if (options.policy && !is_recomputing()) {
+  if (options.policy && !is_recomputing() && record.tape == nullptr) {
     record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation,
                                                    options.respect_saved_tensors_hooks);
     record.trace_builder = std::make_unique<TraceBuilder>(*record.trace);
-    if (record.stats) {
-      record.stats->set_policy(options.policy.get());
-    }
+  }
+  if (options.policy && record.stats) {
+    record.stats->set_policy(options.policy.get());
   }
   if (effective_debug(options.debug)) {
     record.operators = std::make_unique<OperatorLog>();
@@ -119,20 +125,23 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<Replay> repl
 // In the order of their making; destroyed in the reverse order.
 class ForwardRegion::Impl {
  public:
-  Impl(CheckpointOptions options, std::unique_ptr<Replay> replay, RegionInputs inputs)
-      : preserves_rng_(options.preserve_rng_state) {
+  Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
+      : preserves_rng_(options.preserve_rng_state),
+        tape_options_{.preserves_rng = options.preserve_rng_state,
+                      .through_hooks = options.respect_saved_tensors_hooks} {
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());
     RngSnapshot rng = RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
-    const std::shared_ptr<Policy> policy = options.policy.get();
-    RegionRecord record = make_record(std::move(options), std::move(replay), inputs.tensors);
+    const std::shared_ptr<Policy> policy = is_recomputing() ? nullptr : options.policy.get();
+    RegionRecord record = make_record(std::move(options), std::move(code), inputs.tensors);
     record.state.recompute_context = std::move(contexts.recompute);
-    (preserves_rng_ ? record.state.rng : unpreserved_rng_) = std::move(rng);
+    if (!preserves_rng_) {
+      unpreserved_rng_ = std::move(rng);
+    } else if (record.tape == nullptr) {  // a tape has the state of each random operator
+      record.state.rng = std::move(rng);
+    }
     OperatorLog* const log = record.operators.get();
-    OutsideReads* const reads = record.outside_reads.get();
-    TraceBuilder* const builder = record.trace_builder.get();
-
     frame_ = std::make_shared<Frame>(std::move(record));
     const std::shared_ptr<GroupState> group = GroupState::entered();
     if (group && !is_recomputing()) {
@@ -144,18 +153,11 @@ class ForwardRegion::Impl {
       logging_.emplace(*log);
     }
     hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
-    if (reads != nullptr) {
-      watch_.emplace(*reads, InterceptionScope::current());
-      watching_.emplace(&*watch_);
-    }
-    if (builder != nullptr) {
-      std::shared_ptr<Policy> asked = policy->begin_region();
-      selective_.emplace(*builder, asked ? std::move(asked) : policy, frame_->name(),
-                         preserves_rng_, InterceptionScope::current(),
-                         RegionScope::innermost_selective());
-      selecting_.emplace(&*selective_);
-    }
-    scope_.emplace(frame_->name(), selective_ ? &*selective_ : nullptr);
+    intercept(policy);
+    PolicyRegion* const asks = recorder_    ? static_cast<PolicyRegion*>(&*recorder_)
+                               : selective_ ? &*selective_
+                                            : nullptr;
+    scope_.emplace(frame_->name(), asks);
   }
 
   void finish() {
@@ -166,7 +168,8 @@ class ForwardRegion::Impl {
     logging_.reset();
     context_.reset();
     range_.reset();
-    const bool has_slots = frame_->complete_forward();
+    const bool may_pack = std::uncaught_exceptions() == exceptions_at_start_;
+    const bool has_slots = frame_->complete_forward(may_pack);
     if (!preserves_rng_ && has_slots) {
       unpreserved_rng_->complete();
       if (unpreserved_rng_->drew_random_numbers()) {
@@ -179,7 +182,30 @@ class ForwardRegion::Impl {
   }
 
  private:
+  void intercept(const std::shared_ptr<Policy>& policy) {
+    RegionRecord& record = frame_->record_of_forward();
+    if (record.outside_reads) {
+      watch_.emplace(*record.outside_reads, InterceptionScope::current());
+      watching_.emplace(&*watch_);
+    }
+    std::shared_ptr<Policy> asked = policy ? policy->begin_region() : nullptr;
+    asked = asked ? std::move(asked) : policy;
+    PolicyRegion* const enclosing = RegionScope::innermost_policy_region();
+    if (record.tape) {
+      recorder_.emplace(*record.tape, std::move(asked), frame_->name(), tape_options_,
+                        InterceptionScope::current(), enclosing);
+      record.recorder = &*recorder_;
+      selecting_.emplace(&*recorder_);
+    } else if (record.trace_builder) {
+      selective_.emplace(*record.trace_builder, std::move(asked), frame_->name(), preserves_rng_,
+                         InterceptionScope::current(), enclosing);
+      selecting_.emplace(&*selective_);
+    }
+  }
+
   const bool preserves_rng_;
+  const TapeRecorder::Options tape_options_;
+  const int exceptions_at_start_ = std::uncaught_exceptions();
   std::optional<RngSnapshot> unpreserved_rng_;
   std::shared_ptr<Frame> frame_;
   std::optional<ProfilerRange> range_;
@@ -189,6 +215,7 @@ class ForwardRegion::Impl {
   std::optional<ForwardWatch> watch_;
   std::optional<InterceptionScope> watching_;
   std::optional<SelectiveForward> selective_;
+  std::optional<TapeRecorder> recorder_;
   std::optional<InterceptionScope> selecting_;
   std::optional<RegionScope> scope_;
 };
@@ -206,14 +233,17 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
   return true;
 }
 
-ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<Replay> replay,
+ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                              RegionInputs inputs)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(replay), std::move(inputs))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(code), std::move(inputs))) {}
+
+ForwardRegion::ForwardRegion(CheckpointOptions options)
+    : ForwardRegion(std::move(options), nullptr, {}) {}
 
 ForwardRegion::~ForwardRegion() = default;
 
 void ForwardRegion::finish() { impl_->finish(); }
 
-Replay::~Replay() = default;
+RegionCode::~RegionCode() = default;
 
 }  // namespace reprise::engine_internal

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/engine/internal/replay.h"
+#include "reprise/engine/internal/region_code.h"
 #include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
@@ -20,7 +20,9 @@ class REPRISE_API ForwardRegion {
   static bool is_needed(const CheckpointOptions& options);
 
   // Enters: from here on, what autograd saves on this thread goes to the region's frame.
-  ForwardRegion(CheckpointOptions options, std::unique_ptr<Replay> replay, RegionInputs inputs);
+  ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs);
+  // The same, with a tape to replay instead of code.
+  explicit ForwardRegion(CheckpointOptions options);
   // Leaves, if finish() was not reached, as after an exception of the region's code.
   ~ForwardRegion();
   ForwardRegion(const ForwardRegion&) = delete;
@@ -44,9 +46,10 @@ class REPRISE_API ForwardRegion {
     }
   }
 
- private:
+  // Leaves. Throws what the surrounding saved-tensor hooks throw.
   void finish();
 
+ private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

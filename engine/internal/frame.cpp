@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/internal/group_state.h"
 #include "reprise/engine/internal/replay_pass.h"
+#include "reprise/engine/internal/tape_recorder.h"
 
 namespace reprise::engine_internal {
 
@@ -40,6 +42,18 @@ class SessionEnd {
   std::weak_ptr<Frame> frame_;
   SessionId id_;
 };
+
+TapeRun::Filled replay_tape(RegionRecord& record, TapeRun& run, const std::vector<bool>& wanted,
+                            std::optional<std::uint32_t> slot) {
+  const auto start = std::chrono::steady_clock::now();
+  auto values = run.fill(wanted, record.fills_region ? std::nullopt : slot);
+  if (record.stats) {
+    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
+    record.stats->replays.fetch_add(1);
+    record.stats->replay_nanoseconds.fetch_add(time.count());
+  }
+  return values;
+}
 
 }  // namespace
 
@@ -90,7 +104,11 @@ std::uint32_t Frame::record(const at::Tensor& tensor) {
   if (record_.trace_builder) {
     record_.trace_builder->need(memory_of(tensor));
   }
-  const absl::MutexLock lock(&mutex_);
+  const Tape::Tensor place = record_.recorder ? record_.recorder->slot(tensor) : Tape::Tensor{};
+  const MutexLock lock(mutex_);
+  if (record_.tape) {
+    record_.tape->slots.push_back(place);
+  }
   record_.slots.push_back(std::move(saved));
   alive_.push_back(true);
   if (record_.stats) {
@@ -110,7 +128,12 @@ void Frame::count_dropped_bytes(const at::Tensor& tensor) {
   }
 }
 
-bool Frame::complete_forward() {
+std::vector<bool> Frame::alive_now() {
+  const MutexLock lock(mutex_);
+  return alive_;
+}
+
+bool Frame::complete_forward(bool may_pack) {
   if (record_.state.rng) {
     record_.state.rng->complete();
   }
@@ -121,7 +144,10 @@ bool Frame::complete_forward() {
     record_.trace_builder->complete(record_.stats.get());
     record_.trace_builder.reset();
   }
-  const absl::MutexLock lock(&mutex_);
+  if (record_.recorder) {
+    std::exchange(record_.recorder, nullptr)->complete(alive_now(), may_pack, record_.stats.get());
+  }
+  const MutexLock lock(mutex_);
   record_.forward_completed = true;
   counted_storages_ = {};
   return std::find(alive_.begin(), alive_.end(), true) != alive_.end();
@@ -132,7 +158,7 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
   const std::shared_ptr<Session> session = open(request);
   RecomputedTensor value;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     fill(*session, slot);
     value = session->take(slot, request.backward);
   }
@@ -170,7 +196,7 @@ std::shared_ptr<Session> Frame::find(SessionId id) {
 std::shared_ptr<Session> Frame::open(const Request& request) {
   std::shared_ptr<Session> session;
   {
-    const absl::MutexLock lock(&mutex_);
+    const MutexLock lock(mutex_);
     if ((session = find(request.session))) {
       return session;
     }
@@ -199,7 +225,6 @@ std::vector<bool> Frame::wanted_by(const Session& session,
 }
 
 void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
-  const auto nobody_replays = [&session] { return session.replaying == std::thread::id(); };
   while (!slot || !session.has(*slot)) {
     if (session.replaying == std::this_thread::get_id()) {
       throw CheckpointError(c10::str(
@@ -207,8 +232,8 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
           "': its recomputation asks for a tensor that it is to supply; its code must not read "
           "tensors saved by its own earlier run"));
     }
-    if (!nobody_replays()) {
-      mutex_.Await(absl::Condition(&nobody_replays));
+    if (session.replaying != std::thread::id()) {
+      replay_ended_.wait(mutex_);
       continue;  // that replay may have failed; then it is this thread's turn
     }
     if (slot) {
@@ -216,7 +241,7 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
     }
     std::vector<bool> wanted = wanted_by(session, slot);
     if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
-      replay_into(session, std::move(wanted));
+      replay_into(session, std::move(wanted), slot);
     }
     if (!slot) {
       return;
@@ -224,26 +249,38 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
   }
 }
 
-void Frame::replay_into(Session& session, std::vector<bool> wanted) {
-  session.replaying = std::this_thread::get_id();
-  const absl::Cleanup done = [&session] { session.replaying = std::thread::id(); };
-  std::vector<RecomputedTensor> values;
-  {
-    mutex_.Unlock();
-    const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); };
-    const auto pass = std::make_shared<ReplayPass>(record_, std::move(wanted));
-    pass->run();
-    values = pass->take_values();
-    const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
-                         !hooks_internal::backward_info().keeps_graph;
-    if (record_.trace && is_last) {
-      record_.trace->drop_kept();
-    }
+TapeRun::Filled Frame::replay(Session& session, std::vector<bool> wanted,
+                              std::optional<std::uint32_t> slot) {
+  if (record_.tape) {
+    return replay_tape(record_, session.tape_run(record_), wanted, slot);
   }
-  for (std::uint32_t slot = 0; slot < values.size(); ++slot) {
-    if (values[slot].tensor.defined() && alive_[slot]) {
-      session.marks().mark(values[slot].tensor);
-      session.fill(slot, std::move(values[slot]));
+  const auto pass = std::make_shared<ReplayPass>(record_, std::move(wanted));
+  pass->run();
+  const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
+                       !hooks_internal::backward_info().keeps_graph;
+  if (record_.trace && is_last) {
+    record_.trace->drop_kept();
+  }
+  return pass->take_values();
+}
+
+void Frame::replay_into(Session& session, std::vector<bool> wanted,
+                        std::optional<std::uint32_t> slot) {
+  session.replaying = std::this_thread::get_id();
+  const absl::Cleanup done = [&] {
+    session.replaying = std::thread::id();
+    replay_ended_.notify_all();
+  };
+  TapeRun::Filled values;
+  {
+    mutex_.unlock();
+    const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); };
+    values = replay(session, std::move(wanted), slot);
+  }
+  for (auto& [filled, value] : values) {
+    if (alive_[filled]) {
+      session.marks().mark(value.tensor);
+      session.fill(filled, std::move(value));
     }
   }
 }
@@ -251,13 +288,13 @@ void Frame::replay_into(Session& session, std::vector<bool> wanted) {
 void Frame::recompute_now(SessionId id) {
   const std::shared_ptr<Session> session = open(current_request());
   TORCH_INTERNAL_ASSERT(session->id() == id);
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   fill(*session, std::nullopt);
 }
 
 void Frame::end_session(SessionId id) {
   std::shared_ptr<Session> ended;  // its tensors are freed after the lock
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   const auto* const found = std::find_if(sessions_.begin(), sessions_.end(),
                                          [&](const auto& session) { return session->id() == id; });
   if (found != sessions_.end()) {
@@ -268,7 +305,7 @@ void Frame::end_session(SessionId id) {
 
 void Frame::slot_died(std::uint32_t slot) {
   absl::InlinedVector<at::Tensor, 1> dropped;  // freed after the lock
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   alive_[slot] = false;
   for (const auto& session : sessions_) {
     dropped.push_back(session->drop(slot));

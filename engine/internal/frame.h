@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "absl/synchronization/mutex.h"
+#include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/region_record.h"
 #include "reprise/engine/internal/session.h"
 #include "reprise/hooks/export.h"
@@ -40,11 +41,15 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Frames that exist in the process, for tests of leaks.
   static std::int64_t live_count();
 
+  // For forward, on its thread.
+  RegionRecord& record_of_forward() { return record_; }
+
   // Hooks for a tensor that forward saves: the slot.
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_slot();
 
-  // Forward has ended. True if autograd still holds a slot of the region.
-  bool complete_forward();
+  // Forward has ended. True if autograd still holds a slot of the region. may_pack: what the region
+  // keeps may go to the surrounding saved-tensor hooks, which may throw.
+  bool complete_forward(bool may_pack);
 
   // Replays now whatever is missing for the session.
   void recompute_now(SessionId id);
@@ -62,14 +67,18 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Backward: the tensor that was recorded, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
+  std::vector<bool> alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Session> open(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for, or does, the replay that supplies `slot` (or, without one, whatever is missing).
   void fill(Session& session, std::optional<std::uint32_t> slot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void replay_into(Session& session, std::vector<bool> wanted)
+  void replay_into(Session& session, std::vector<bool> wanted, std::optional<std::uint32_t> slot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Without the lock.
+  TapeRun::Filled replay(Session& session, std::vector<bool> wanted,
+                         std::optional<std::uint32_t> slot);
   std::vector<bool> wanted_by(const Session& session, std::optional<std::uint32_t> slot) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const;
@@ -77,7 +86,8 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   RegionRecord record_;  // its slots grow in forward only, on one thread at a time
   absl::flat_hash_set<const void*> counted_storages_;  // in forward, for memory_report()
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  std::condition_variable_any replay_ended_;
   std::vector<bool> alive_ ABSL_GUARDED_BY(mutex_);  // for each slot, whether autograd holds it
   Sessions sessions_ ABSL_GUARDED_BY(mutex_);
 };

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/engine/internal/replay.h"
+#include "reprise/engine/internal/region_code.h"
 #include "reprise/engine/internal/tensor_visitor.h"
 
 namespace reprise::engine_internal {
@@ -102,7 +102,7 @@ decltype(auto) pass_argument(T& stored) {
 
 // F and Args as deduced for forwarding references.
 template <class F, class... Args>
-class FunctionReplay final : public Replay {
+class FunctionReplay final : public RegionCode {
   static_assert(!std::is_lvalue_reference_v<F> || std::is_copy_constructible_v<std::decay_t<F>>,
                 "reprise::checkpoint: this callable cannot be copied; pass it with std::move, or a "
                 "reference that outlives backward with std::ref");

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/session.h"
 
 namespace reprise::engine_internal {
@@ -44,7 +44,7 @@ class GroupState {
   static void add(Frames& frames, const std::weak_ptr<Frame>& frame);
 
   const std::int64_t number_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   Frames forwards_ ABSL_GUARDED_BY(mutex_);
   Frames sessions_ ABSL_GUARDED_BY(mutex_);
 };

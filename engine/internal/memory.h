@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include "absl/container/inlined_vector.h"
 
@@ -19,6 +21,14 @@ using MemoryList = absl::InlinedVector<Memory, 8>;
 inline Memory memory_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? static_cast<Memory>(tensor.storage().unsafeGetStorageImpl())
                               : tensor.unsafeGetTensorImpl();
+}
+
+// Null for a tensor without one. While it is held, the storage's address is not given out anew.
+inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
+  if (tensor.has_storage()) {
+    return tensor.storage().getWeakStorageImpl();
+  }
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
 }
 
 // Calls `visitor` with each defined tensor in an argument or result, lists included.

@@ -14,7 +14,7 @@ namespace reprise::engine_internal {
 namespace {
 
 bool is_cast_of_parameter(const OperatorCall& call) {
-  if (call.op.schema().name() != "aten::_to_copy") {
+  if (!call.traits.is_cast) {
     return false;
   }
   const c10::IValue& self = call.argument(0);
@@ -53,14 +53,9 @@ std::uint64_t fingerprint_of(const c10::IValue& value) {
 
 // A dropout of probability 0 draws nothing (pytorch#187985).
 bool draws(const OperatorCall& call) {
-  const auto& arguments = call.op.schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& name = arguments[i].name();
-    if ((name == "dropout_p" || name == "p") && call.argument(i).isDouble()) {
-      return call.argument(i).toDouble() != 0;
-    }
-  }
-  return true;
+  const auto& probability = call.traits.probability_argument;
+  return !probability || !call.argument(*probability).isDouble() ||
+         call.argument(*probability).toDouble() != 0;
 }
 
 RngState state_before(const OperatorCall& call) {
@@ -82,8 +77,8 @@ RngState state_before(const OperatorCall& call) {
 
 }  // namespace
 
-bool is_untraced(const OperatorCall& call, const OperatorTraits& traits) {
-  return traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
+bool is_untraced(const OperatorCall& call) {
+  return call.traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
 }
 
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
@@ -94,9 +89,8 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
   return hash;
 }
 
-std::optional<RngState> state_before_drawing(const OperatorCall& call,
-                                             const OperatorTraits& traits) {
-  return traits.is_random && draws(call) ? std::optional(state_before(call)) : std::nullopt;
+std::optional<RngState> state_before_drawing(const OperatorCall& call) {
+  return call.traits.is_random && draws(call) ? std::optional(state_before(call)) : std::nullopt;
 }
 
 }  // namespace reprise::engine_internal

@@ -17,14 +17,13 @@ namespace reprise::engine_internal {
 // True for operators that a policy is not asked for, because forward and replay may run them
 // differently often: detach, profiler ranges, the casts of parameters that autocast caches, and
 // what a BypassModeGuard hides.
-bool is_untraced(const OperatorCall& call, const OperatorTraits& traits);
+bool is_untraced(const OperatorCall& call);
 
 // Of the metadata of the arguments: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
 
 // The state of the generator that the operator is about to draw from; none if it is not random.
-std::optional<RngState> state_before_drawing(const OperatorCall& call,
-                                             const OperatorTraits& traits);
+std::optional<RngState> state_before_drawing(const OperatorCall& call);
 
 }  // namespace reprise::engine_internal
 

@@ -9,19 +9,20 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/operator_name.h>
-#include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <c10/util/ArrayRef.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "absl/synchronization/mutex.h"
-#include "reprise/engine/internal/tensor_record.h"
-#include "reprise/hooks/internal/host_copy.h"
+#include "reprise/engine/internal/kept_result.h"
+#include "reprise/engine/internal/mutex.h"
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/rng/rng_state.h"
 
@@ -29,37 +30,38 @@ namespace reprise::engine_internal {
 
 using ValueId = std::uint32_t;
 
-// One result that is kept: an alias without graph that shares the version counter, a copy on the
-// host, or what the surrounding saved-tensor hooks have made of it.
-struct KeptResult {
-  at::Tensor alias;
-  std::int64_t version = 0;
-  std::optional<hooks_internal::HostCopy> host;
-  std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
-
-  bool is_overwritten = false;  // by an operator that replays run again
-
-  bool is_defined() const { return alias.defined() || host || packed; }
-  bool is_mutated() const {
-    return is_overwritten ||
-           (alias.defined() && !alias.is_inference() && alias._version() != version);
-  }
-};
-
-// The results of one call.
-struct OperatorResults {
+// The results of all operators, one after the other.
+class ResultList {
+ public:
   enum class Kind : std::uint8_t { kTensor, kTensorList, kOther };
   struct Result {
     Kind kind;
-    std::uint32_t tensors;  // how many of `tensors` it has
+    std::uint32_t tensors;  // how many it has
     c10::IValue other;      // of kOther
   };
-  struct Made {
-    TensorMetadata metadata;
-    std::int64_t storage_offset;
+  // Those of one operator.
+  struct Range {
+    std::uint32_t first_result = 0, end_result = 0;
+    std::uint32_t first_tensor = 0, end_tensor = 0;
+    std::size_t tensor_count() const { return end_tensor - first_tensor; }
   };
-  absl::InlinedVector<Result, 1> results;
-  absl::InlinedVector<Made, 1> tensors;
+
+  // Nothing, and no change, if one of them can be neither kept nor stood in for.
+  std::optional<Range> append(c10::ArrayRef<c10::IValue> results);
+  Range append(const ResultList& other, const Range& range);
+
+  std::span<const Result> results(const Range& range) const {
+    return std::span(results_).subspan(range.first_result, range.end_result - range.first_result);
+  }
+  std::span<const MadeTensor> tensors(const Range& range) const {
+    return std::span(tensors_).subspan(range.first_tensor, range.tensor_count());
+  }
+
+ private:
+  bool append_result(const c10::IValue& result);
+
+  std::vector<Result> results_;
+  std::vector<MadeTensor> tensors_;
 };
 
 struct TracedOperator {
@@ -83,8 +85,8 @@ struct TracedOperator {
   absl::InlinedVector<ValueId, 3> inputs;
   absl::InlinedVector<ValueId, 2> made;     // for each tensor result that is a value of its own
   absl::InlinedVector<ValueId, 1> written;  // in place
-  // Null: they can be neither kept nor stood in for (sparse tensors).
-  std::unique_ptr<OperatorResults> results;
+  // None: they can be neither kept nor stood in for (sparse tensors).
+  std::optional<ResultList::Range> results;
   std::optional<RngState> rng;  // before it ran, if it is random
 };
 
@@ -99,6 +101,7 @@ class OperatorTrace {
   const bool through_hooks;  // kept results go to the surrounding saved-tensor hooks
   bool is_complete = false;  // forward has ended
   std::vector<TracedOperator> operators;
+  ResultList results;
 
   // In forward.
   Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }
@@ -110,7 +113,7 @@ class OperatorTrace {
 
  private:
   const bool allow_mutation_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<Kept> kept_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Kept>();
 };
 

@@ -94,6 +94,15 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   is_inplace_view = op.hasTag(at::Tag::inplace_view);
   is_view = is_view || is_inplace_view;
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  if (is_random) {
+    probability_argument = argument_called(schema, "dropout_p");
+    if (!probability_argument) {
+      probability_argument = argument_called(schema, "p");
+    }
+  }
+  is_cast = schema.name() == "aten::_to_copy";
+  leaves_memory_as_it_is =
+      schema.name().starts_with("aten::empty") || schema.name().starts_with("aten::new_empty");
   is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||
                    schema.name().starts_with("prim::");
   is_aten = schema.name().starts_with("aten::");

@@ -48,6 +48,10 @@ struct OperatorTraits {
   // Changes the shape of its argument and nothing else, as squeeze_().
   bool is_inplace_view = false;
   bool is_random = false;
+  // Of a dropout, if it is random: the argument that says how probable it is.
+  std::optional<std::uint32_t> probability_argument;
+  bool is_cast = false;                 // _to_copy
+  bool leaves_memory_as_it_is = false;  // of its results, as empty()
   // Says nothing of the computation: detach, profiler ranges.
   bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.

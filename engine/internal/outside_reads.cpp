@@ -49,7 +49,7 @@ std::optional<OutsideReads::Change> OutsideReads::Cursor::next(const at::Tensor&
 }
 
 void ForwardWatch::intercept(const OperatorCall& call) {
-  const OperatorTraits& traits = OperatorTraits::of(call.op);
+  const OperatorTraits& traits = call.traits;
   if (traits.is_view) {
     pass_on(call, outer_);
     return;
@@ -66,11 +66,13 @@ void ForwardWatch::intercept(const OperatorCall& call) {
       }
     });
   }
-  const bool all_outside = std::none_of(known.begin(), known.end(),
-                                        [this](Memory memory) { return inside_.contains(memory); });
+  const bool tells_of_outside = traits.tells_host && !known.empty() &&
+                                std::none_of(known.begin(), known.end(), [this](Memory memory) {
+                                  return inside_.contains(memory);
+                                });
   pass_on(call, outer_);
-  const auto results = torch::jit::last(call.stack, traits.result_arguments.size());
-  if (traits.tells_host && !known.empty() && all_outside) {
+  const auto results = call.results();
+  if (tells_of_outside) {
     reads_.note_told(results.vec());
   }
   for (const c10::IValue& result : results) {

@@ -14,14 +14,17 @@
 #include "reprise/engine/internal/operator_log.h"
 #include "reprise/engine/internal/operator_trace.h"
 #include "reprise/engine/internal/outside_reads.h"
+#include "reprise/engine/internal/region_code.h"
 #include "reprise/engine/internal/region_input.h"
 #include "reprise/engine/internal/region_state.h"
 #include "reprise/engine/internal/region_stats.h"
-#include "reprise/engine/internal/replay.h"
+#include "reprise/engine/internal/tape.h"
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/engine/internal/trace_builder.h"
 
 namespace reprise::engine_internal {
+
+class TapeRecorder;
 
 struct RegionRecord {
   RecordOptions check_options() const { return {check, &describe}; }
@@ -32,15 +35,19 @@ struct RegionRecord {
   DeterminismCheck check = DeterminismCheck::kMetadata;
   std::function<std::string(const at::Tensor&)> describe;
 
-  std::unique_ptr<Replay> replay;
+  std::unique_ptr<RegionCode> code;            // null if the region has a tape
   std::vector<RegionInput> inputs;             // each tensor once
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
   RegionState state;
 
   std::unique_ptr<OutsideReads> outside_reads;  // unless changes are allowed, or nothing is checked
 
-  std::unique_ptr<OperatorTrace> trace;         // under a policy
+  std::unique_ptr<OperatorTrace> trace;         // of function replays under a policy
   std::unique_ptr<TraceBuilder> trace_builder;  // in forward
+
+  std::unique_ptr<Tape> tape;        // of tape replays
+  TapeRecorder* recorder = nullptr;  // in forward
+  bool fills_region = false;         // at the first request
 
   std::vector<TensorRecord> slots;
   bool forward_completed = false;

@@ -9,8 +9,8 @@ thread_local const RegionScope* innermost = nullptr;
 
 }  // namespace
 
-RegionScope::RegionScope(const std::string& name, SelectiveForward* selective)
-    : name_(name), selective_(selective), enclosing_(innermost) {
+RegionScope::RegionScope(const std::string& name, PolicyRegion* policy_region)
+    : name_(name), policy_region_(policy_region), enclosing_(innermost) {
   innermost = this;
 }
 
@@ -18,12 +18,12 @@ RegionScope::~RegionScope() { innermost = enclosing_; }
 
 const RegionScope* RegionScope::current() noexcept { return innermost; }
 
-SelectiveForward* RegionScope::innermost_selective() noexcept {
+PolicyRegion* RegionScope::innermost_policy_region() noexcept {
   const RegionScope* region = innermost;
-  while (region != nullptr && region->selective_ == nullptr) {
+  while (region != nullptr && region->policy_region_ == nullptr) {
     region = region->enclosing_;
   }
-  return region == nullptr ? nullptr : region->selective_;
+  return region == nullptr ? nullptr : region->policy_region_;
 }
 
 }  // namespace reprise::engine_internal

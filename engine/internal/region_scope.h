@@ -9,12 +9,12 @@
 
 namespace reprise::engine_internal {
 
-class SelectiveForward;
+class PolicyRegion;
 
 class RegionScope {
  public:
-  // selective: null without a policy. Both must outlive this.
-  RegionScope(const std::string& name, SelectiveForward* selective);
+  // policy_region: null without a policy. Both must outlive this.
+  RegionScope(const std::string& name, PolicyRegion* policy_region);
   ~RegionScope();
   RegionScope(const RegionScope&) = delete;
   RegionScope& operator=(const RegionScope&) = delete;
@@ -22,14 +22,14 @@ class RegionScope {
   // The innermost region, or null.
   static const RegionScope* current() noexcept;
   // The innermost region with a policy, or null.
-  static SelectiveForward* innermost_selective() noexcept;
+  static PolicyRegion* innermost_policy_region() noexcept;
 
   const std::string& name() const { return name_; }
-  SelectiveForward* selective() const { return selective_; }
+  PolicyRegion* policy_region() const { return policy_region_; }
 
  private:
   const std::string& name_;
-  SelectiveForward* const selective_;
+  PolicyRegion* const policy_region_;
   const RegionScope* const enclosing_;
 };
 

@@ -7,7 +7,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 std::atomic<int> g_collectors{0};
 
 struct Collection {
-  absl::Mutex mutex;
+  Mutex mutex;
   std::vector<std::shared_ptr<RegionStats>> in_order ABSL_GUARDED_BY(mutex);
   absl::flat_hash_map<std::string, std::shared_ptr<RegionStats>> by_name ABSL_GUARDED_BY(mutex);
 };
@@ -43,7 +42,7 @@ OperatorReport& RegionStats::entry(const c10::OperatorName& op, CheckpointPolicy
 
 void RegionStats::add_call(const c10::OperatorName& op, CheckpointPolicy decision,
                            std::int64_t kept, std::int64_t dropped) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   OperatorReport& report = entry(op, decision);
   ++report.calls;
   report.kept_bytes += kept;
@@ -52,14 +51,14 @@ void RegionStats::add_call(const c10::OperatorName& op, CheckpointPolicy decisio
 
 void RegionStats::add_replay(const c10::OperatorName& op, CheckpointPolicy decision,
                              std::chrono::nanoseconds time) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   OperatorReport& report = entry(op, decision);
   ++report.replays;
   report.replay_time += time;
 }
 
 void RegionStats::set_policy(std::shared_ptr<Policy> policy) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   policy_ = std::move(policy);
 }
 
@@ -71,9 +70,12 @@ RegionReport RegionStats::report() const {
                       .kept_bytes = kept_bytes.load(),
                       .replays = replays.load(),
                       .replay_time = std::chrono::nanoseconds(replay_nanoseconds.load()),
+                      .tape_operators = tape_operators.load(),
+                      .tape_bytes = tape_bytes.load(),
+                      .out_of_sight_bytes = out_of_sight_bytes.load(),
                       .operators = {},
                       .unmatched = {}};
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, op] : operators_) {
     report.operators.push_back(op);
   }
@@ -88,7 +90,7 @@ std::shared_ptr<RegionStats> stats_for(std::string_view name) {
     return nullptr;
   }
   Collection& all = collection();
-  const absl::MutexLock lock(&all.mutex);
+  const MutexLock lock(all.mutex);
   std::shared_ptr<RegionStats>& stats = all.by_name[std::string(name)];
   if (!stats) {
     stats = std::make_shared<RegionStats>(name);
@@ -99,7 +101,7 @@ std::shared_ptr<RegionStats> stats_for(std::string_view name) {
 
 std::vector<RegionReport> collected_regions() {
   Collection& all = collection();
-  const absl::MutexLock lock(&all.mutex);
+  const MutexLock lock(all.mutex);
   std::vector<RegionReport> reports;
   for (const auto& stats : all.in_order) {
     reports.push_back(stats->report());
@@ -110,7 +112,7 @@ std::vector<RegionReport> collected_regions() {
 void begin_collecting() {
   if (g_collectors.fetch_add(1) == 0) {
     Collection& all = collection();
-    const absl::MutexLock lock(&all.mutex);
+    const MutexLock lock(all.mutex);
     all.in_order.clear();
     all.by_name.clear();
   }

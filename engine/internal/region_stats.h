@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/memory_report.h"
 #include "reprise/policies/checkpoint_policy.h"
 
@@ -45,13 +45,16 @@ class RegionStats {
   std::atomic<std::int64_t> kept_bytes{0};
   std::atomic<std::int64_t> replays{0};
   std::atomic<std::int64_t> replay_nanoseconds{0};
+  std::atomic<std::int64_t> tape_operators{0};
+  std::atomic<std::int64_t> tape_bytes{0};
+  std::atomic<std::int64_t> out_of_sight_bytes{0};
 
  private:
   using Key = std::pair<std::string, CheckpointPolicy>;
   OperatorReport& entry(const c10::OperatorName& op, CheckpointPolicy decision)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<Key, OperatorReport> operators_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Policy> policy_ ABSL_GUARDED_BY(mutex_);
 };

@@ -61,7 +61,7 @@ void ReplayPass::check_untouched(std::span<const at::Tensor> inputs,
 }
 
 void ReplayPass::check_captured() {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   if (!mutations_.empty()) {
     std::string message = c10::str(
         "[checkpoint] region '", record_.name,
@@ -87,7 +87,7 @@ void ReplayPass::check_reads() const {
 }
 
 void ReplayPass::check_saved() {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   const std::size_t saved = wanted_.size();
   // Forward may still be running, when a backward inside the region asks: then more may be saved
   // in a recomputation that runs to the region's end.

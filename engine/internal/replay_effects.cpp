@@ -24,7 +24,8 @@ torch::autograd::Edge edge_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-void leave_out(const OperatorCall& call, const OperatorTraits& traits) {
+void leave_out(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
   std::vector<c10::IValue> results;
   results.reserve(traits.result_arguments.size());
   for (const auto& argument : traits.result_arguments) {
@@ -45,13 +46,13 @@ void ReplayEffects::adopt(const at::Tensor& tensor) {
 
 void ReplayEffects::intercept(const OperatorCall& call) {
   settle();
-  const OperatorTraits& traits = OperatorTraits::of(call.op);
+  const OperatorTraits& traits = call.traits;
   if (traits.undeclared) {
-    note_unused(call, traits);
+    note_unused(call);
   }
-  const std::vector<std::uint32_t> outside = outside_arguments(call, traits);
+  const std::vector<std::uint32_t> outside = outside_arguments(call);
   if (outside.empty()) {
-    run_inside(call, traits);
+    run_inside(call);
     return;
   }
   const auto arguments = call.arguments();
@@ -67,9 +68,9 @@ void ReplayEffects::intercept(const OperatorCall& call) {
                   [&](std::uint32_t index) { return is_all_outside(arguments[index], traits); });
   // A random operator has to run, so that the generator moves on.
   if (traits.returns_only_arguments && writes_only_outside && !traits.is_random) {
-    leave_out(call, traits);
+    leave_out(call);
   } else {
-    run_on_copies(call, traits, outside);
+    run_on_copies(call, outside);
   }
 }
 
@@ -104,8 +105,8 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
   return !is_made_here;
 }
 
-std::vector<std::uint32_t> ReplayEffects::outside_arguments(const OperatorCall& call,
-                                                            const OperatorTraits& traits) {
+std::vector<std::uint32_t> ReplayEffects::outside_arguments(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
   std::vector<std::uint32_t> outside;
   if (traits.written_arguments.empty()) {
     return outside;
@@ -130,7 +131,8 @@ bool ReplayEffects::is_all_outside(const c10::IValue& argument, const OperatorTr
   return all;
 }
 
-void ReplayEffects::run_inside(const OperatorCall& call, const OperatorTraits& traits) {
+void ReplayEffects::run_inside(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
   if (traits.is_view) {
     call.run();
     return;
@@ -155,7 +157,7 @@ void ReplayEffects::run_inside(const OperatorCall& call, const OperatorTraits& t
   }
   call.run();
   MemoryList outputs;
-  for (const c10::IValue& result : torch::jit::last(call.stack, traits.result_arguments.size())) {
+  for (const c10::IValue& result : call.results()) {
     append_memory(result, outputs);
   }
   for (const Memory memory : outputs) {
@@ -167,23 +169,24 @@ void ReplayEffects::run_inside(const OperatorCall& call, const OperatorTraits& t
 }
 
 // Batch-norm in training saves its running statistics, and takes nothing from them.
-void ReplayEffects::note_unused(const OperatorCall& call, const OperatorTraits& traits) {
+void ReplayEffects::note_unused(const OperatorCall& call) {
   MemoryList unused;
-  for (const std::uint32_t index : traits.written(call.arguments())) {
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
     append_memory(call.argument(index), unused);
   }
   reads_.note_unused(unused);
 }
 
-void ReplayEffects::run_on_copies(const OperatorCall& call, const OperatorTraits& traits,
+void ReplayEffects::run_on_copies(const OperatorCall& call,
                                   const std::vector<std::uint32_t>& outside) {
+  const OperatorTraits& traits = call.traits;
   absl::flat_hash_map<std::uint32_t, c10::IValue> originals;
   for (const std::uint32_t index : outside) {
     c10::IValue& argument = call.argument(index);
     c10::IValue copies = copy_outside(argument, traits);
     originals[index] = std::exchange(argument, std::move(copies));
   }
-  run_inside(call, traits);
+  run_inside(call);
   const std::size_t first = call.stack.size() - traits.result_arguments.size();
   for (std::size_t i = 0; i < traits.result_arguments.size(); ++i) {
     const auto& argument = traits.result_arguments[i];

@@ -32,7 +32,7 @@ namespace reprise::engine_internal {
 
 // Leaves an operator out that has no results but what it writes: they are its arguments as they
 // are.
-void leave_out(const OperatorCall& call, const OperatorTraits& traits);
+void leave_out(const OperatorCall& call);
 
 // Lives for one replay, on its thread.
 class ReplayEffects final : public OperatorInterceptor {
@@ -76,14 +76,12 @@ class ReplayEffects final : public OperatorInterceptor {
   absl::flat_hash_set<Memory> adopted_;
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
   // Those of the written arguments that are, or whose lists contain, tensors from outside.
-  std::vector<std::uint32_t> outside_arguments(const OperatorCall& call,
-                                               const OperatorTraits& traits);
+  std::vector<std::uint32_t> outside_arguments(const OperatorCall& call);
   bool is_all_outside(const c10::IValue& argument, const OperatorTraits& traits);
 
-  void run_inside(const OperatorCall& call, const OperatorTraits& traits);
-  void note_unused(const OperatorCall& call, const OperatorTraits& traits);
-  void run_on_copies(const OperatorCall& call, const OperatorTraits& traits,
-                     const std::vector<std::uint32_t>& outside);
+  void run_inside(const OperatorCall& call);
+  void note_unused(const OperatorCall& call);
+  void run_on_copies(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
   c10::IValue copy_outside(const c10::IValue& argument, const OperatorTraits& traits);
 
   // True if the operator told the host something in forward, and has done so again.

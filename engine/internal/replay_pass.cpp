@@ -92,7 +92,7 @@ std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
 }
 
 void ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   const auto slot = static_cast<std::uint32_t>(count_++);
   if (slot < wanted_.size()) {
     compare(slot, tensor);
@@ -122,7 +122,7 @@ bool ReplayPass::is_unwinding() const {
 }
 
 bool ReplayPass::is_stopped() {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   return stopped_;
 }
 
@@ -143,7 +143,7 @@ void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
 }
 
 bool ReplayPass::on_accumulation(const std::vector<at::Tensor>& leaves) {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   for (const at::Tensor& leaf : leaves) {
     const bool known = std::any_of(gradients_.begin(), gradients_.end(),
                                    [&](const auto& kept) { return kept.first.is_same(leaf); });
@@ -156,7 +156,7 @@ bool ReplayPass::on_accumulation(const std::vector<at::Tensor>& leaves) {
 }
 
 void ReplayPass::put_gradients_back() {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [leaf, gradient] : gradients_) {
     leaf.mutable_grad() = std::move(gradient);
   }
@@ -223,7 +223,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   thread_ = std::this_thread::get_id();
   exceptions_at_start_ = std::uncaught_exceptions();
   try {
-    record_.replay->run(arguments);
+    record_.code->run(arguments);
   } catch (const EarlyStop& stop) {
     if (stop.pass() != this) {
       throw;  // that of an enclosing region's replay, in which this one runs
@@ -242,9 +242,15 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   }
 }
 
-std::vector<RecomputedTensor> ReplayPass::take_values() {
-  const absl::MutexLock lock(&mutex_);
-  return std::move(values_);
+TapeRun::Filled ReplayPass::take_values() {
+  TapeRun::Filled filled;
+  const MutexLock lock(mutex_);
+  for (std::uint32_t slot = 0; slot < values_.size(); ++slot) {
+    if (values_[slot].tensor.defined()) {
+      filled.emplace_back(slot, std::move(values_[slot]));
+    }
+  }
+  return filled;
 }
 
 }  // namespace reprise::engine_internal

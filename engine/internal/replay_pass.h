@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/region_record.h"
 #include "reprise/engine/internal/replay_effects.h"
 #include "reprise/engine/internal/selective_replay.h"
@@ -39,7 +39,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
   void run();
 
   // For each wanted slot its tensor, after run().
-  std::vector<RecomputedTensor> take_values();
+  TapeRun::Filled take_values();
 
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
 
@@ -85,7 +85,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
   std::optional<SelectiveReplay> selective_;
   std::unique_ptr<OperatorLog> operators_;
 
-  absl::Mutex mutex_;  // a backward inside the region may save on several threads
+  Mutex mutex_;  // a backward inside the region may save on several threads
   std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> mismatches_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> mutations_ ABSL_GUARDED_BY(mutex_);

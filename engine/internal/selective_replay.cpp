@@ -18,7 +18,7 @@ namespace reprise::engine_internal {
 namespace {
 
 using Plan = TracedOperator::Plan;
-using Kind = OperatorResults::Kind;
+using Kind = ResultList::Kind;
 
 // With a version counter of its own: what the replay does to it is no change of what is kept.
 at::Tensor own_alias(const at::Tensor& kept) {
@@ -44,8 +44,7 @@ SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& 
       backward_(hooks_internal::current_backward()) {}
 
 void SelectiveReplay::intercept(const OperatorCall& call) {
-  const OperatorTraits& traits = OperatorTraits::of(call.op);
-  if (is_untraced(call, traits) || hooks_internal::current_backward() != backward_) {
+  if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
     effects_.intercept(call);
     return;
   }
@@ -58,7 +57,7 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
       trace_.operators[next_].arguments != fingerprint_of_arguments(call)) {
     fail_other_operator(call);
   }
-  replay(call, traits, trace_.operators[next_]);
+  replay(call, trace_.operators[next_]);
   ++next_;
 }
 
@@ -71,22 +70,22 @@ void SelectiveReplay::check() const {
   }
 }
 
-void SelectiveReplay::replay(const OperatorCall& call, const OperatorTraits& traits,
-                             const TracedOperator& op) {
+void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op) {
   if (kept_ == nullptr || op.plan == Plan::kRun) {
     run(call, op);
     return;
   }
+  const OperatorTraits& traits = call.traits;
   const bool only_writes =
       !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
   if (op.plan == Plan::kServePartly || (op.plan == Plan::kServe && !has_all(op))) {
     run(call, op);
-    replace_kept(call, traits);
+    replace_kept(call);
   } else if (op.plan == Plan::kCopy) {
-    copy(call, traits);
+    copy(call);
   } else if (only_writes) {
     effects_.settle();
-    leave_out(call, traits);
+    leave_out(call);
   } else {
     effects_.settle();
     supply(call, *op.results);
@@ -112,25 +111,26 @@ bool SelectiveReplay::has_all(const TracedOperator& op) const {
     return true;
   }
   const auto found = kept_->find(next_);
-  return found != kept_->end() && found->second.size() == op.results->tensors.size() &&
+  return found != kept_->end() && found->second.size() == op.results->tensor_count() &&
          std::all_of(found->second.begin(), found->second.end(),
                      [](const KeptResult& kept) { return kept.is_defined(); });
 }
 
-void SelectiveReplay::supply(const OperatorCall& call, const OperatorResults& results) {
+void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& range) {
+  const auto made = trace_.results.tensors(range);
   std::size_t ordinal = 0;
   const auto next_tensor = [&] {
     at::Tensor tensor = kept_tensor(call, ordinal);
     if (!tensor.defined()) {
-      tensor = empty_like(results.tensors[ordinal].metadata);
+      tensor = empty_like(made[ordinal].metadata);
       effects_.adopt(tensor);
     }
     ++ordinal;
     return tensor;
   };
   std::vector<c10::IValue> supplied;
-  supplied.reserve(results.results.size());
-  for (const OperatorResults::Result& result : results.results) {
+  supplied.reserve(call.traits.result_arguments.size());
+  for (const ResultList::Result& result : trace_.results.results(range)) {
     if (result.kind == Kind::kOther) {
       supplied.push_back(result.other);
     } else if (result.kind == Kind::kTensor) {
@@ -147,19 +147,19 @@ void SelectiveReplay::supply(const OperatorCall& call, const OperatorResults& re
   std::move(supplied.begin(), supplied.end(), std::back_inserter(call.stack));
 }
 
-void SelectiveReplay::copy(const OperatorCall& call, const OperatorTraits& traits) {
+void SelectiveReplay::copy(const OperatorCall& call) {
   effects_.settle();
-  call.argument(traits.written_arguments[0]).toTensor().copy_(kept_tensor(call, 0));
-  leave_out(call, traits);
+  call.argument(call.traits.written_arguments[0]).toTensor().copy_(kept_tensor(call, 0));
+  leave_out(call);
 }
 
-void SelectiveReplay::replace_kept(const OperatorCall& call, const OperatorTraits& traits) {
+void SelectiveReplay::replace_kept(const OperatorCall& call) {
   std::size_t ordinal = 0;
   const auto replaced = [&](const at::Tensor& tensor) {
     at::Tensor kept = kept_tensor(call, ordinal++);
     return kept.defined() ? kept : tensor;
   };
-  const std::size_t first = call.stack.size() - traits.result_arguments.size();
+  const std::size_t first = call.stack.size() - call.traits.result_arguments.size();
   for (std::size_t i = first; i < call.stack.size(); ++i) {
     c10::IValue& result = call.stack[i];
     if (result.isTensor() && result.toTensor().defined()) {

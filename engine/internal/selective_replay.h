@@ -34,11 +34,11 @@ class SelectiveReplay final : public OperatorInterceptor {
   void check() const;
 
  private:
-  void replay(const OperatorCall& call, const OperatorTraits& traits, const TracedOperator& op);
+  void replay(const OperatorCall& call, const TracedOperator& op);
   void run(const OperatorCall& call, const TracedOperator& op);
-  void supply(const OperatorCall& call, const OperatorResults& results);
-  void copy(const OperatorCall& call, const OperatorTraits& traits);
-  void replace_kept(const OperatorCall& call, const OperatorTraits& traits);
+  void supply(const OperatorCall& call, const ResultList::Range& range);
+  void copy(const OperatorCall& call);
+  void replace_kept(const OperatorCall& call);
   // The `ordinal`th tensor that the operator has kept; undefined if it has not.
   at::Tensor kept_tensor(const OperatorCall& call, std::size_t ordinal);
   bool has_all(const TracedOperator& op) const;

@@ -2,7 +2,9 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/session.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <utility>
 
 #include "reprise/engine/internal/group_state.h"
@@ -26,8 +28,9 @@ Request current_request() {
 
 void Session::fill(std::uint32_t slot, RecomputedTensor value) {
   if (slot >= values_.size()) {
-    values_.resize(slot + 1);
-    taken_.resize(slot + 1);
+    const std::size_t size = std::max<std::size_t>(slot + 1, 2 * values_.size());
+    values_.resize(size);
+    taken_.resize(size);
   }
   values_[slot] = std::move(value);
   taken_[slot] = false;

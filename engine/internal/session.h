@@ -15,6 +15,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/internal/stream_marks.h"
+#include "reprise/engine/internal/tape_run.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 
 namespace reprise::engine_internal {
@@ -36,12 +37,6 @@ struct Request {
   std::shared_ptr<GroupState> group;  // for kGroup
 };
 Request current_request();
-
-// What a replay supplies for one slot.
-struct RecomputedTensor {
-  at::Tensor tensor;
-  std::int64_t version = 0;
-};
 
 // One session's part in one frame. Guarded by the frame's mutex.
 class Session {
@@ -77,6 +72,14 @@ class Session {
 
   StreamMarks& marks() { return marks_; }
 
+  // What tape replays for this session have computed so far.
+  TapeRun& tape_run(RegionRecord& record) {
+    if (tape_run_ == nullptr) {
+      tape_run_ = std::make_unique<TapeRun>(record);
+    }
+    return *tape_run_;
+  }
+
   // The thread that replays for this session just now.
   std::thread::id replaying;
 
@@ -89,6 +92,7 @@ class Session {
   const void* reader_ = nullptr;  // the node that was handed the tensors below and may ask again
   absl::InlinedVector<std::uint32_t, 4> read_;
   StreamMarks marks_;
+  std::unique_ptr<TapeRun> tape_run_;
 };
 
 }  // namespace reprise::engine_internal

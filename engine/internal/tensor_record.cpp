@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/operator_log.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
@@ -29,13 +30,6 @@ TensorMetadata::Dims dims_of(const at::Tensor& tensor, bool strides) {
 
 bool same_dims(const TensorMetadata::Dims& recorded, at::IntArrayRef dims) {
   return std::equal(recorded.begin(), recorded.end(), dims.begin(), dims.end());
-}
-
-c10::weak_intrusive_ptr<c10::StorageImpl> storage_of(const at::Tensor& tensor) {
-  if (tensor.has_storage()) {
-    return tensor.storage().getWeakStorageImpl();
-  }
-  return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
 }
 
 // Read from the tensor's own record: Tensor::grad_fn() may rebuild a view's history.
@@ -92,7 +86,7 @@ std::string TensorMetadata::to_string() const {
 
 TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& options)
     : metadata_(tensor),
-      storage_(storage_of(tensor)),
+      storage_(weak_storage_of(tensor)),
       version_(tensor._version()),
       node_number_(at::sequence_number::peek()),
       producer_(producer_of(tensor)),
@@ -108,19 +102,23 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
 
 std::optional<std::string> TensorRecord::difference(const at::Tensor& recomputed,
                                                     const RecordOptions& options) const {
-  if (options.check == DeterminismCheck::kNone) {
-    return std::nullopt;
+  const bool has_check =
+      options.check == DeterminismCheck::kMetadata || options.check == DeterminismCheck::kValues;
+  if (has_check && !metadata_.matches(recomputed)) {
+    return c10::str("saved metadata: ", metadata_.to_string(),
+                    "; recomputed metadata: ", TensorMetadata(recomputed).to_string());
   }
+  return difference_of_contents(recomputed, options);
+}
+
+std::optional<std::string> TensorRecord::difference_of_contents(
+    const at::Tensor& recomputed, const RecordOptions& options) const {
   if (options.check == DeterminismCheck::kCallback) {
     const std::string now = without_recording(recomputed, *options.describe);
     if (now == contents_->description) {
       return std::nullopt;
     }
     return c10::str("saved: ", contents_->description, "; recomputed: ", now);
-  }
-  if (!metadata_.matches(recomputed)) {
-    return c10::str("saved metadata: ", metadata_.to_string(),
-                    "; recomputed metadata: ", TensorMetadata(recomputed).to_string());
   }
   if (options.check == DeterminismCheck::kValues &&
       !Fingerprint::equal(*contents_->fingerprint,

@@ -59,6 +59,10 @@ class TensorRecord {
   std::optional<std::string> difference(const at::Tensor& recomputed,
                                         const RecordOptions& options) const;
 
+  // The same for its values alone, as far as the check looks at them.
+  std::optional<std::string> difference_of_contents(const at::Tensor& recomputed,
+                                                    const RecordOptions& options) const;
+
   // True if `recomputed` lies in the memory that the tensor of forward lay in, so that the region
   // did not make it: it came from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;

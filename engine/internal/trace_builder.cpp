@@ -8,76 +8,11 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
-#include "reprise/hooks/internal/hook_stack.h"
 
 namespace reprise::engine_internal {
 namespace {
 
 using Plan = TracedOperator::Plan;
-using Kind = OperatorResults::Kind;
-
-std::int64_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : tensor._version();
-}
-
-KeptResult kept_result(const at::Tensor& tensor, bool offload) {
-  KeptResult result;
-  if (offload && !tensor.is_cpu()) {
-    result.host.emplace(tensor, /*pin_memory=*/true);
-  } else {
-    result.alias = hooks_internal::detached_alias(tensor);
-    result.version = version_of(tensor);
-  }
-  return result;
-}
-
-// The whole of a result, given a tensor in its memory.
-at::Tensor whole_result(const at::Tensor& tensor, const OperatorResults::Made& made) {
-  at::Tensor whole = hooks_internal::detached_alias(tensor);
-  if (!made.metadata.matches_shape(tensor) || tensor.scalar_type() != made.metadata.dtype ||
-      tensor.storage_offset() != made.storage_offset) {
-    c10::TensorImpl& impl = *whole.unsafeGetTensorImpl();
-    impl.set_storage_and_dtype(tensor.storage(), c10::scalarTypeToTypeMeta(made.metadata.dtype));
-    impl.set_sizes_and_strides(made.metadata.sizes, made.metadata.strides, made.storage_offset);
-  }
-  return whole;
-}
-
-bool is_keepable(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
-         !tensor.is_quantized() && !tensor.is_conj() && !tensor.is_neg();
-}
-
-std::unique_ptr<OperatorResults> describe(c10::ArrayRef<c10::IValue> results) {
-  auto found = std::make_unique<OperatorResults>();
-  const auto add_tensor = [&](const at::Tensor& tensor) {
-    found->tensors.push_back({TensorMetadata(tensor), tensor.storage_offset()});
-  };
-  for (const c10::IValue& result : results) {
-    if (result.isTensor() && result.toTensor().defined()) {
-      if (!is_keepable(result.toTensor())) {
-        return nullptr;
-      }
-      add_tensor(result.toTensor());
-      found->results.push_back({Kind::kTensor, 1, {}});
-    } else if (result.isTensorList()) {
-      const auto elements = result.toListRef();
-      for (const c10::IValue& element : elements) {
-        if (!element.toTensor().defined() || !is_keepable(element.toTensor())) {
-          return nullptr;
-        }
-        add_tensor(element.toTensor());
-      }
-      found->results.push_back(
-          {Kind::kTensorList, static_cast<std::uint32_t>(elements.size()), {}});
-    } else if (result.isTensor() || !result.isList()) {
-      found->results.push_back({Kind::kOther, 0, result});
-    } else {
-      return nullptr;
-    }
-  }
-  return found;
-}
 
 std::string words(const TracedOperator& op, std::uint32_t index) {
   return c10::str("operator ", index, ", ", *op.name);
@@ -112,7 +47,7 @@ void TraceBuilder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> r
                                 const std::vector<std::optional<std::uint32_t>>& result_arguments,
                                 const MemoryList& arguments) {
   const auto index = static_cast<std::uint32_t>(trace_.operators.size());
-  op.results = describe(results);
+  op.results = trace_.results.append(results);
   std::uint32_t ordinal = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     for_each_tensor(results[i], [&](const at::Tensor& tensor) {
@@ -190,10 +125,10 @@ void TraceBuilder::keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> 
     return;
   }
   std::vector<KeptResult> kept;
-  kept.reserve(op.results->tensors.size());
+  kept.reserve(op.results->tensor_count());
   for (const c10::IValue& result : results) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
-      kept.push_back(kept_result(tensor, is_offload(op.decision)));
+      kept.emplace_back(tensor, is_offload(op.decision));
     });
   }
   op.plan = Plan::kServe;
@@ -226,8 +161,7 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   if (is_alone && keep_as_result(value, results[0].toTensor(), op.decision, Moment::kInWrite)) {
     trace_.operators[index].plan = Plan::kSkip;
   } else if (is_alone && kept(value) == nullptr && is_keepable(results[0].toTensor())) {
-    KeptResult copied = kept_result(results[0].toTensor(), is_offload(op.decision));
-    trace_.mutable_kept()[index].push_back(std::move(copied));
+    trace_.mutable_kept()[index].emplace_back(results[0].toTensor(), is_offload(op.decision));
     written_now_.emplace_back(index, 0);
     trace_.operators[index].plan = Plan::kCopy;
   } else if (is_must(op.decision)) {
@@ -293,7 +227,7 @@ bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tenso
     return false;
   }
   const auto& creator = trace_.operators[value.creator];
-  result->alias = whole_result(written, creator.results->tensors[value.tensor]);
+  result->alias = whole_result(written, trace_.results.tensors(*creator.results)[value.tensor]);
   note_version_later(value);
   trace_.operators[index].plan = Plan::kSkip;
   return true;
@@ -308,10 +242,10 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor, Checkp
     return false;
   }
   std::vector<KeptResult>& all = trace_.mutable_kept()[value.creator];
-  all.resize(creator.results->tensors.size());
+  all.resize(creator.results->tensor_count());
   KeptResult& result = all[value.tensor];
-  result = kept_result(whole_result(tensor, creator.results->tensors[value.tensor]),
-                       is_offload(decision));
+  result = KeptResult(whole_result(tensor, trace_.results.tensors(*creator.results)[value.tensor]),
+                      is_offload(decision));
   if (is_in_write) {
     note_version_later(value);
   }

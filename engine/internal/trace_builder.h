@@ -58,6 +58,7 @@ class TraceBuilder {
   void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
            const std::vector<std::optional<std::uint32_t>>& result_arguments,
            const MemoryList& arguments);
+  TracedOperator& last() { return trace_.operators.back(); }
   const TracedOperator& last() const { return trace_.operators.back(); }
   // What the policy says of the last operator. Throws CheckpointError if that must be kept and
   // cannot be.

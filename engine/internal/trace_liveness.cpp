@@ -161,14 +161,17 @@ void TraceBuilder::complete(RegionStats* stats) {
     const at::NoGradGuard no_grad;
     pack_kept();
   }
+  ResultList results;  // of those operators that replays leave out
   for (TracedOperator& op : trace_.operators) {
     op.inputs = {};
     op.made = {};
     op.written = {};
-    if (op.plan != Plan::kDead && op.plan != Plan::kServe) {
-      op.results.reset();
-    }
+    const bool is_left_out = op.plan == Plan::kDead || op.plan == Plan::kServe;
+    op.results = is_left_out && op.results
+                     ? std::optional(results.append(trace_.results, *op.results))
+                     : std::nullopt;
   }
+  trace_.results = std::move(results);
   trace_.operators.shrink_to_fit();
   trace_.is_complete = true;
 }

@@ -7,6 +7,7 @@
 
 #include "options.h"
 #include "reprise/engine/checkpoint.h"
+#include "reprise/engine/checkpoint_scope.h"
 #include "reprise/policies/policies.h"
 
 namespace char_gpt {
@@ -28,6 +29,15 @@ BlockRunner under(reprise::PolicyHolder policy) {
   };
 }
 
+// The same as a scope.
+BlockRunner in_scope(reprise::PolicyHolder policy = {}) {
+  return [policy = std::move(policy)](const Callable& block, const std::string& region,
+                                      const at::Tensor& h) {
+    const reprise::CheckpointScope scope({.name = region, .policy = policy});
+    return block(h);
+  };
+}
+
 bool is_small(const at::Tensor& output) { return output.nbytes() <= (std::size_t{2} << 20); }
 
 }  // namespace
@@ -41,6 +51,8 @@ const std::vector<Variant>& all_variants() {
        under(policies::save_compute_intensive())},
       {"every-2nd-matmul", "keeps the result of every second matmul of a block",
        under(policies::every_nth_matmul(2))},
+      {"scope", "as full, recorded by a scope and replayed operator by operator", in_scope()},
+      {"scope+selective", "as selective, in a scope", in_scope(policies::save_compute_intensive())},
       {"nothing", "save_nothing()", under(policies::save_nothing()), kOnRequest},
       {"everything", "save_everything()", under(policies::save_everything()), kOnRequest},
       {"matmuls", "save_matmuls()", under(policies::save_matmuls()), kOnRequest},

@@ -20,7 +20,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::arguments_test {
 namespace {
 
 at::Tensor f(const at::Tensor& x) { return torch::dropout(x.sin().exp(), 0.5, true).sin(); }
@@ -321,4 +321,4 @@ TEST_F(CheckpointArguments, C029_RegionsOfSeveralOutputsAlternateWithRegionsOfAT
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::arguments_test

@@ -14,7 +14,7 @@
 #include "reprise/engine/checkpoint_sequential.h"
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::autocast_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -128,4 +128,4 @@ TEST(CheckpointAutocast, C109_SequentialRegionsUnderAutocastGiveHalfOutputsThatR
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::autocast_test

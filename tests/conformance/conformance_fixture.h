@@ -56,17 +56,22 @@ struct InRegion {
   }
 };
 
-// Runs `body(run)`, which returns tensors, with `run` plain and as a region, from the same
-// generator state: the bits of the tensors and of the generator must be the same afterwards.
+// Runs `body(run)`, which returns tensors, with `run` plain and as a region, replayed as a function
+// and as a tape, from the same generator state: the bits of the tensors and of the generator must
+// be the same afterwards.
 template <class Body>
-void expect_as_plain(Body&& body, const CheckpointOptions& options = {}) {
+void expect_as_plain(Body&& body, CheckpointOptions options = {}) {
   torch::manual_seed(17);
   const Tensors expected = body(Plain{});
   const at::Tensor generator = cpu_generator_state();
-  torch::manual_seed(17);
-  const Tensors got = body(InRegion{options});
-  expect_same_bits(got, expected);
-  EXPECT_TRUE(bitwise_equal(cpu_generator_state(), generator)) << "the CPU generator";
+  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    SCOPED_TRACE(replay == Replay::kTape ? "tape" : "function");
+    options.replay = replay;
+    torch::manual_seed(17);
+    const Tensors got = body(InRegion{options});
+    expect_same_bits(got, expected);
+    EXPECT_TRUE(bitwise_equal(cpu_generator_state(), generator)) << "the CPU generator";
+  }
 }
 
 // After each case: as many bytes of tensors and as many frames as before it, no watched node alive,

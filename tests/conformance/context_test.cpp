@@ -18,7 +18,7 @@
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/op_recorder.h"
 
-namespace reprise::testing {
+namespace reprise::testing::context_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -196,4 +196,4 @@ TEST_F(CheckpointContext, C025c_AContextThatCannotBeEnteredEndsTheRegion) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::context_test

@@ -10,7 +10,7 @@
 #include "reprise/engine/debug_mode.h"
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::determinism_test {
 namespace {
 
 using ::testing::AllOf;
@@ -225,4 +225,4 @@ TEST_F(CheckpointDeterminism, C042_DebugModeWorksWithAContext) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::determinism_test

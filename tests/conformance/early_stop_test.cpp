@@ -12,7 +12,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::early_stop_test {
 namespace {
 
 class CheckpointEarlyStop : public ConformanceTest {
@@ -170,4 +170,4 @@ TEST_F(CheckpointEarlyStop, C065b_TheReplayEndsWithTheLastTensorThatIsStillWante
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::early_stop_test

@@ -9,7 +9,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::exceptions_test {
 namespace {
 
 using ::testing::AllOf;
@@ -244,4 +244,4 @@ TEST_F(CheckpointExceptions, C026_OptionsThatContradictEachOtherAreAnInvalidArgu
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::exceptions_test

@@ -12,7 +12,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::group_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -273,4 +273,4 @@ TEST_F(CheckpointGroup, C046_GroupsCannotBeNested) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::group_test

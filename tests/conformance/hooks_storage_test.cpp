@@ -14,7 +14,7 @@
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::hooks_storage_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -104,4 +104,4 @@ TEST(SavedTensorHooks, C141_SaveOnCpuKeepsSparseTensors) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::hooks_storage_test

@@ -13,7 +13,7 @@
 
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::hooks_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -230,4 +230,4 @@ TEST(SavedTensorHooks, C148_ThreadsStartedInsideDoNotInheritHooks) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::hooks_test

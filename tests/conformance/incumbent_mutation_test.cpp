@@ -15,7 +15,7 @@
 #include "reprise/engine/checkpoint.h"
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::incumbent_mutation_test {
 namespace {
 
 using ::testing::AllOf;
@@ -238,4 +238,4 @@ TEST(Incumbent, AfterTheErrorTheNextStepIsRight) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::incumbent_mutation_test

@@ -21,7 +21,7 @@
 #include "tests/testing/counting.h"
 #include "tests/testing/warning_log.h"
 
-namespace reprise {
+namespace reprise::incumbent_test {
 namespace {
 
 using engine_internal::Frame;
@@ -245,4 +245,4 @@ TEST(Incumbent, AWarmCacheOfWeightCastsChangesNoGradient) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::incumbent_test

@@ -16,7 +16,7 @@
 #include "reprise/engine/memory_report.h"
 #include "reprise/hooks/save_on_cpu.h"
 
-namespace reprise {
+namespace reprise::memory_test {
 namespace {
 
 constexpr std::int64_t kWidth = 256;
@@ -125,4 +125,4 @@ TEST(CheckpointMemory, C142_SaveOnCpuLeavesAsMuchOnTheDeviceAsNoGrad) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::memory_test

@@ -9,7 +9,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::mutation_test {
 namespace {
 
 using ::testing::AllOf;
@@ -201,4 +201,4 @@ TEST_F(CheckpointMutation, C040l_WithoutGradModeTheCodeIsSimplyCalled) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::mutation_test

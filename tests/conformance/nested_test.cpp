@@ -13,7 +13,7 @@
 #include "reprise/engine/cpu_memory.h"
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::nested_test {
 namespace {
 
 using Fn = std::function<at::Tensor(const at::Tensor&)>;
@@ -284,4 +284,4 @@ TEST_F(CheckpointNested, C047c_RegionsFiftyDeepNeedFewerLayersOfMemoryThanThePla
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::nested_test

@@ -14,7 +14,7 @@
 #include "reprise/engine/internal/frame.h"
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::non_tensor_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -72,4 +72,4 @@ TEST(Checkpoint, C119_NoResultWithGradIsNoErrorAndSavesNothing) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::non_tensor_test

@@ -15,7 +15,7 @@
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::registered_hooks_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -188,4 +188,4 @@ TEST_F(RegisteredHooks, C145_AnAbsentOrFreedSavedTensorTakesNoHooks) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::registered_hooks_test

@@ -19,7 +19,7 @@
 #include "tests/testing/bitwise.h"
 #include "tests/testing/warning_log.h"
 
-namespace reprise {
+namespace reprise::rng_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -233,4 +233,4 @@ TEST(CheckpointRng, C106_GradientsCapturedInADeviceGraphEqualEagerOnes) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::rng_test

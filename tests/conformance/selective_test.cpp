@@ -13,7 +13,7 @@
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_test {
 namespace {
 
 using ::testing::AllOf;
@@ -438,4 +438,4 @@ TEST_F(CheckpointSelective, C093_TheOperatorsOfARegionAreThoseThatAutogradSees) 
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_test

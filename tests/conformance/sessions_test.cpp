@@ -13,7 +13,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::sessions_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -219,4 +219,4 @@ TEST_F(CheckpointSessions, C028_AfterForwardARegionKeepsItsInputAndNothingElse) 
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::sessions_test

@@ -13,7 +13,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::threads_test {
 namespace {
 
 class CheckpointThreads : public ConformanceTest {};
@@ -124,4 +124,4 @@ TEST_F(CheckpointThreads, C015d_TwoThreadsGoBackwardOverOneGraphAtOnce) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::threads_test

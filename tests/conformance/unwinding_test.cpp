@@ -12,7 +12,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::unwinding_test {
 namespace {
 
 // What code of the user may do while the exception that ends the replay passes.
@@ -144,4 +144,4 @@ TEST_F(CheckpointUnwinding, C021e_AnEndInsideACustomFunctionFreesItsTensors) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::unwinding_test

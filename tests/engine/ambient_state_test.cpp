@@ -12,7 +12,7 @@
 #include "tests/testing/counting.h"
 #include "tests/testing/op_recorder.h"
 
-namespace reprise::engine_internal {
+namespace reprise::engine_internal::ambient_state_test {
 namespace {
 
 using reprise::testing::LeakCheck;
@@ -229,4 +229,4 @@ TEST_F(AmbientStateTest, CurrentDeviceIsRestored) {
 }
 
 }  // namespace
-}  // namespace reprise::engine_internal
+}  // namespace reprise::engine_internal::ambient_state_test

@@ -21,7 +21,7 @@
 #include "reprise/engine/cpu_memory.h"
 #include "tests/testing/modules.h"
 
-namespace reprise {
+namespace reprise::apply_checkpointing_test {
 namespace {
 
 using ::testing::AllOf;
@@ -372,4 +372,4 @@ TEST(ApplyCheckpointing, ThePredicateSeesEachPathOnceParentsFirst) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::apply_checkpointing_test

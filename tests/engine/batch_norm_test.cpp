@@ -4,7 +4,7 @@
 // Networks with batch-norm: outputs, gradients and buffers as without checkpointing.
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::batch_norm_test {
 namespace {
 
 // A residual block, as in ResNet.
@@ -147,4 +147,4 @@ TEST_F(BatchNormTest, InEvaluationStatisticsAreOnlyRead) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::batch_norm_test

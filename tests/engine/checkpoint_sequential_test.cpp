@@ -23,7 +23,7 @@
 #include "reprise/engine/recomputing.h"
 #include "tests/testing/modules.h"
 
-namespace reprise {
+namespace reprise::checkpoint_sequential_test {
 namespace {
 
 using ::testing::AllOf;
@@ -342,4 +342,4 @@ TEST(CheckpointSequential, WithoutGradModeEachFunctionRunsOnce) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::checkpoint_sequential_test

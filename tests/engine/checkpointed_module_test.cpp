@@ -21,7 +21,7 @@
 #include "reprise/engine/errors.h"
 #include "tests/testing/modules.h"
 
-namespace reprise {
+namespace reprise::checkpointed_module_test {
 namespace {
 
 using ::testing::AllOf;
@@ -339,4 +339,4 @@ TEST(CheckpointedModule, ANullHolderIsEmpty) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::checkpointed_module_test

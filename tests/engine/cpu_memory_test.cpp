@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-namespace reprise {
+namespace reprise::cpu_memory_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -243,4 +243,4 @@ TEST_F(CpuMemoryTest, ProfilerSeesAllocationsAndFrees) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::cpu_memory_test

@@ -8,7 +8,7 @@
 
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::engine_internal {
+namespace reprise::engine_internal::dispatch_mode_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -140,4 +140,4 @@ TEST(DispatchMode, SeesOperatorsOfLibrariesThatAreLoadedLater) {
 }
 
 }  // namespace
-}  // namespace reprise::engine_internal
+}  // namespace reprise::engine_internal::dispatch_mode_test

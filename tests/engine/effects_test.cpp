@@ -6,7 +6,7 @@
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::effects_test {
 namespace {
 
 using ::testing::AllOf;
@@ -319,4 +319,4 @@ TEST(OperatorTraits, KnowStatisticsThatSchemasDoNotDeclareWritten) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::effects_test

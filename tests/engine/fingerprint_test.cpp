@@ -13,7 +13,7 @@
 #include "reprise/engine/cpu_memory.h"
 #include "tests/testing/counting.h"
 
-namespace reprise::engine_internal {
+namespace reprise::engine_internal::fingerprint_test {
 namespace {
 
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;
@@ -215,4 +215,4 @@ TEST(FingerprintOnDevice, CopiesNothingToTheHost) {
 }
 
 }  // namespace
-}  // namespace reprise::engine_internal
+}  // namespace reprise::engine_internal::fingerprint_test

@@ -15,7 +15,7 @@
 
 #include "tests/testing/op_recorder.h"
 
-namespace reprise::engine_internal {
+namespace reprise::engine_internal::operator_log_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -245,4 +245,4 @@ TEST(DescribeDifference, SaysWhenRecomputeEndedFirst) {
 }
 
 }  // namespace
-}  // namespace reprise::engine_internal
+}  // namespace reprise::engine_internal::operator_log_test

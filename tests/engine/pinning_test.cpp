@@ -10,7 +10,7 @@
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
 
-namespace reprise::testing {
+namespace reprise::testing::pinning_test {
 namespace {
 
 using ::testing::AllOf;
@@ -243,4 +243,4 @@ TEST_F(Pinning, ABypassHidesCodeThatRunsDifferentlyOften) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::pinning_test

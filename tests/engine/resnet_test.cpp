@@ -7,7 +7,7 @@
 
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::resnet_test {
 namespace {
 
 struct ResidualBlockImpl : torch::nn::Module {
@@ -210,4 +210,4 @@ TEST_F(Training, AnEncoderUnderTheUsualListTrainsAsWithoutRegions) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::resnet_test

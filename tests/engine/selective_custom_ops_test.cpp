@@ -6,7 +6,7 @@
 
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_custom_ops_test {
 namespace {
 
 at::Tensor cube_kernel(const at::Tensor& x) { return x * x * x; }
@@ -233,4 +233,4 @@ TEST_F(SelectiveCustomOps, HandwrittenFunctions) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_custom_ops_test

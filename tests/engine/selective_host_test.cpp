@@ -5,7 +5,7 @@
 // policies of many kinds; and data made in inference mode.
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_host_test {
 namespace {
 
 class SelectiveHost : public UnderPolicies {};
@@ -124,4 +124,4 @@ TEST_F(SelectiveHost, MemoryOfTheCallers) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_host_test

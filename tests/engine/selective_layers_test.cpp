@@ -4,7 +4,7 @@
 // Layers, indexing and random operators under policies of many kinds.
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_layers_test {
 namespace {
 
 class SelectiveLayers : public UnderPolicies {};
@@ -252,4 +252,4 @@ TEST_F(SelectiveLayers, AGeneratorOfTheUsersOwn) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_layers_test

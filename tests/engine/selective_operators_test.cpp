@@ -5,7 +5,7 @@
 // autocast.
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_operators_test {
 namespace {
 
 class SelectiveOperators : public UnderPolicies {};
@@ -179,4 +179,4 @@ TEST_F(SelectiveOperators, AutocastToBfloat16) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_operators_test

@@ -7,7 +7,7 @@
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_report_test {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -111,4 +111,4 @@ TEST_F(SelectiveReport, ExplainsRegionsWithAPolicyOnly) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_report_test

@@ -5,7 +5,7 @@
 // lists, and sparse matrices.
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_results_test {
 namespace {
 
 class SelectiveResults : public UnderPolicies {};
@@ -157,4 +157,4 @@ TEST_F(SelectiveResults, SparseMatrices) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_results_test

@@ -11,7 +11,7 @@
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_test {
 namespace {
 
 // Saves the operators whose ordinal has a set bit.
@@ -327,4 +327,4 @@ TEST_F(Selective, AMutationErrorLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_test

@@ -5,7 +5,7 @@
 // out= arguments, and changes of shape.
 #include "tests/engine/under_policies.h"
 
-namespace reprise::testing {
+namespace reprise::testing::selective_writes_test {
 namespace {
 
 class SelectiveWrites : public UnderPolicies {};
@@ -220,4 +220,4 @@ TEST_F(SelectiveWrites, OfShapes) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::selective_writes_test

@@ -16,7 +16,7 @@
 #include "tests/testing/node_counter.h"
 #include "tests/testing/op_recorder.h"
 
-namespace reprise::testing {
+namespace reprise::testing::test_helpers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -105,4 +105,4 @@ TEST(AllocationFaultTest, FailsTheNthAllocationOnly) {
 }
 
 }  // namespace
-}  // namespace reprise::testing
+}  // namespace reprise::testing::test_helpers_test

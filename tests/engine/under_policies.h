@@ -9,6 +9,7 @@
 #include <ATen/autocast_mode.h>
 
 #include <algorithm>
+#include <array>
 
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
@@ -59,6 +60,27 @@ inline PolicyHolder by_ordinal(std::uint64_t bits, bool insist = false) {
   };
 }
 
+inline constexpr std::array<std::uint64_t, 4> kBitPatterns = {
+    0x5555555555555555U, 0xaaaaaaaaaaaaaaaaU, 0x3333333333333333U, 0xf0f0f0f0f0f0f0f0U};
+
+// With a tape instead of a function.
+inline void add_tapes(std::vector<NamedOptions>& all) {
+  const auto add = [&all](std::string name, CheckpointOptions options) {
+    options.replay = Replay::kTape;
+    all.push_back({"tape, " + std::move(name), std::move(options)});
+  };
+  add("no policy", {});
+  add("no policy, filled at once", {.fill = Fill::kRegion});
+  add("no policy, values checked", {.determinism_check = DeterminismCheck::kValues});
+  add("everything", {.policy = policies::save_everything()});
+  add("everything offloaded", {.policy = policies::offload(policies::save_everything())});
+  for (const std::uint64_t bits : kBitPatterns) {
+    add(c10::str("bits ", bits), {.policy = by_ordinal(bits)});
+    add(c10::str("bits ", bits, ", insisting"),
+        {.policy = by_ordinal(bits, true), .allow_cache_entry_mutation = true});
+  }
+}
+
 // None, all, and matmuls; each of the first 12 operators alone; all but one of them; and patterns.
 inline std::vector<NamedOptions> options_of_many_kinds() {
   std::vector<NamedOptions> all = {
@@ -80,10 +102,10 @@ inline std::vector<NamedOptions> options_of_many_kinds() {
     add(std::uint64_t{1} << ordinal);
     add(~(std::uint64_t{1} << ordinal));
   }
-  for (const std::uint64_t bits :
-       {0x5555555555555555U, 0xaaaaaaaaaaaaaaaaU, 0x3333333333333333U, 0xf0f0f0f0f0f0f0f0U}) {
+  for (const std::uint64_t bits : kBitPatterns) {
     add(bits);
   }
+  add_tapes(all);
   return all;
 }
 

@@ -29,7 +29,7 @@
 #include "tests/testing/fault.h"
 #include "tests/testing/node_counter.h"
 
-namespace reprise {
+namespace reprise::fault_test {
 namespace {
 
 using engine_internal::Frame;
@@ -283,4 +283,4 @@ INSTANTIATE_TEST_SUITE_P(Regions, FaultTest,
                          });
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::fault_test

@@ -19,7 +19,7 @@
 #include "tests/hooks/counting_hooks.h"
 #include "tests/testing/bitwise.h"
 
-namespace reprise {
+namespace reprise::forwarding_engine_test {
 namespace {
 
 using hooks_internal::ensure_engine_installed;
@@ -262,4 +262,4 @@ TEST(ForwardingEngine, ACallbackIsDestroyedButNotRunWhenABackwardFails) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::forwarding_engine_test

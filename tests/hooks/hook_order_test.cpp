@@ -18,7 +18,7 @@
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/hooks/counting_hooks.h"
 
-namespace reprise {
+namespace reprise::hook_order_test {
 namespace {
 
 using hooks_internal::innermost_provider;
@@ -178,4 +178,4 @@ TEST(SavedTensorHooksThreads, HooksReachABackwardInsideABackward) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::hook_order_test

@@ -13,7 +13,7 @@
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
 
-namespace reprise::hooks_internal {
+namespace reprise::hooks_internal::host_copy_test {
 namespace {
 
 using testing::bitwise_equal;
@@ -154,4 +154,4 @@ TEST(HostCopy, LaterChangesOfTheOriginalAreNotSeen) {
 }
 
 }  // namespace
-}  // namespace reprise::hooks_internal
+}  // namespace reprise::hooks_internal::host_copy_test

@@ -16,7 +16,7 @@
 #include "tests/testing/counting.h"
 #include "tests/testing/node_counter.h"
 
-namespace reprise {
+namespace reprise::save_on_cpu_test {
 namespace {
 
 using ::testing::AllOf;
@@ -132,4 +132,4 @@ TEST(SaveOnCpuGuard, TensorsOfAnAcceleratorComeBackInTheirLayout) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::save_on_cpu_test

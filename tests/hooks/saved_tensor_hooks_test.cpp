@@ -19,7 +19,7 @@
 #include "tests/testing/counting.h"
 #include "tests/testing/node_counter.h"
 
-namespace reprise {
+namespace reprise::saved_tensor_hooks_test {
 namespace {
 
 using testing::are_active;
@@ -208,4 +208,4 @@ TEST(DisableSavedTensorHooksGuard, ARefusedGuardChangesNothing) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::saved_tensor_hooks_test

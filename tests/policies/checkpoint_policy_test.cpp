@@ -8,7 +8,7 @@
 
 #include "tests/policies/operator_call.h"
 
-namespace reprise {
+namespace reprise::checkpoint_policy_test {
 namespace {
 
 using testing::ask;
@@ -143,4 +143,4 @@ TEST(PolicyHolderTest, RefusesAnEmptyFunction) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::checkpoint_policy_test

@@ -9,7 +9,7 @@
 #include "reprise/policies/policies.h"
 #include "tests/policies/operator_call.h"
 
-namespace reprise::policies {
+namespace reprise::policies::combinators_test {
 namespace {
 
 using enum CheckpointPolicy;
@@ -215,4 +215,4 @@ TEST(PoliciesThreadsTest, OnePolicyServesRegionsOfSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace reprise::policies
+}  // namespace reprise::policies::combinators_test

@@ -7,7 +7,7 @@
 
 #include "tests/policies/operator_call.h"
 
-namespace reprise {
+namespace reprise::flops_test {
 namespace {
 
 using testing::OperatorCall;
@@ -137,4 +137,4 @@ TEST(FlopsTest, OfNestedTensorsIsZero) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::flops_test

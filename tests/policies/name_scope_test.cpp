@@ -13,7 +13,7 @@
 
 #include "tests/policies/operator_call.h"
 
-namespace reprise {
+namespace reprise::name_scope_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,4 +78,4 @@ TEST(NameScopeTest, RefusesEmptyNamesAndOpensNothing) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::name_scope_test

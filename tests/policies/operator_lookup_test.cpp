@@ -9,7 +9,7 @@
 #include "reprise/policies/internal/operator_kind.h"
 #include "tests/policies/operator_call.h"
 
-namespace reprise::policies_internal {
+namespace reprise::policies_internal::operator_lookup_test {
 namespace {
 
 using ::testing::AllOf;
@@ -102,4 +102,4 @@ TEST(OperatorKindTest, KnowsTheAttentionOfOtherLibraries) {
 }
 
 }  // namespace
-}  // namespace reprise::policies_internal
+}  // namespace reprise::policies_internal::operator_lookup_test

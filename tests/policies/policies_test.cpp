@@ -9,7 +9,7 @@
 #include "tests/policies/operator_call.h"
 #include "tests/testing/op_recorder.h"
 
-namespace reprise::policies {
+namespace reprise::policies::policies_test {
 namespace {
 
 using enum CheckpointPolicy;
@@ -256,4 +256,4 @@ TEST(PoliciesTest, SaveNamedRefusesEmptyParts) {
 }
 
 }  // namespace
-}  // namespace reprise::policies
+}  // namespace reprise::policies::policies_test

@@ -15,7 +15,7 @@
 
 #include "tests/rng/fake_generators.h"
 
-namespace reprise {
+namespace reprise::rng_fork_guard_test {
 namespace {
 
 using ::reprise::testing::draw;
@@ -229,4 +229,4 @@ TEST(RngForkGuard, ReplaysDropoutOnCuda) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::rng_fork_guard_test

@@ -13,7 +13,7 @@
 #include "reprise/rng/rng_state.h"
 #include "tests/rng/fake_generators.h"
 
-namespace reprise {
+namespace reprise::rng_snapshot_test {
 namespace {
 
 using ::reprise::testing::count_states;
@@ -255,4 +255,4 @@ TEST(RngSnapshot, AddsCudaThatCameIntoUseInsideTheRegion) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::rng_snapshot_test

@@ -14,7 +14,7 @@
 
 #include "tests/rng/fake_generators.h"
 
-namespace reprise {
+namespace reprise::rng_state_test {
 namespace {
 
 using ::reprise::testing::draw;
@@ -300,4 +300,4 @@ TEST(RngState, RestoresTheSeedOnCuda) {
 }
 
 }  // namespace
-}  // namespace reprise
+}  // namespace reprise::rng_state_test

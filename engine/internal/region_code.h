@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#ifndef REPRISE_ENGINE_INTERNAL_REPLAY_H_
-#define REPRISE_ENGINE_INTERNAL_REPLAY_H_
+#ifndef REPRISE_ENGINE_INTERNAL_REGION_CODE_H_
+#define REPRISE_ENGINE_INTERNAL_REGION_CODE_H_
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -20,12 +20,12 @@ struct RegionInputs {
 };
 
 // How a region is run again.
-class REPRISE_API Replay {
+class REPRISE_API RegionCode {
  public:
-  Replay() = default;
-  Replay(const Replay&) = delete;
-  Replay& operator=(const Replay&) = delete;
-  virtual ~Replay();
+  RegionCode() = default;
+  RegionCode(const RegionCode&) = delete;
+  RegionCode& operator=(const RegionCode&) = delete;
+  virtual ~RegionCode();
 
   // Runs the region on `inputs`, which stand for RegionInputs::tensors. Results are dropped: what
   // counts is what autograd saves on the way. May be called several times, also concurrently.
@@ -34,4 +34,4 @@ class REPRISE_API Replay {
 
 }  // namespace reprise::engine_internal
 
-#endif  // REPRISE_ENGINE_INTERNAL_REPLAY_H_
+#endif  // REPRISE_ENGINE_INTERNAL_REGION_CODE_H_

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/policy_region.h"
+
+#include <ATen/core/stack.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/tensor_record.h"
+#include "reprise/policies/name_scope.h"
+
+namespace reprise::engine_internal {
+void PolicyRegion::decide(const OperatorCall& call, std::span<const c10::IValue> arguments) {
+  const auto results = call.results();
+  PolicyContext::Call question;
+  question.op = &call.op;
+  question.arguments = arguments;
+  question.outputs = {results.data(), results.size()};
+  question.ordinal = last_operator().ordinal;
+  CheckpointPolicy answer = ask(question);
+  if (enclosing_ != nullptr && enclosing_->has_asked_for_last_call_) {
+    answer = agree_with_enclosing(call, answer);
+  }
+  decide_last(answer, results);
+  has_asked_for_last_call_ = !has_last_written();
+}
+
+// See Note [Nested policies].
+CheckpointPolicy PolicyRegion::agree_with_enclosing(const OperatorCall& call,
+                                                    CheckpointPolicy answer) {
+  const CheckpointPolicy outer = *enclosing_->last_operator().decision;
+  if (has_last_written() || outer == answer) {
+    return answer;
+  }
+  if (is_must(outer) && is_must(answer)) {
+    throw CheckpointError(
+        c10::str("[checkpoint] the policies of nested regions contradict each other on operator ",
+                 call.op.operator_name(), ": ", to_string(answer), " of region '", region_, "', ",
+                 to_string(outer), " of region '", enclosing_->region_,
+                 "' around it. Answer PREFER_... in one of them"));
+  }
+  if (is_must(outer)) {
+    return outer;
+  }
+  for (PolicyRegion* region = enclosing_; region != nullptr && region->has_asked_for_last_call_;
+       region = region->enclosing_) {
+    region->decide_last(answer, call.results());
+  }
+  return answer;
+}
+
+void PolicyRegion::save(const at::Tensor& tensor) { pin(tensor, CheckpointPolicy::MUST_SAVE); }
+
+void PolicyRegion::recompute(const at::Tensor& tensor) {
+  pin(tensor, CheckpointPolicy::MUST_RECOMPUTE);
+}
+
+void PolicyRegion::pin(const at::Tensor& tensor, CheckpointPolicy decision) {
+  const bool is_save = decision == CheckpointPolicy::MUST_SAVE;
+  for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
+    const auto op = region->creator_of(tensor);
+    if (op && *op->is_pinned && *op->decision != decision) {
+      throw CheckpointError(c10::str("[checkpoint] region '", region->region_,
+                                     "': save() and recompute() are both called for one value, a "
+                                     "result of ",
+                                     *op->name, ", ", TensorMetadata(tensor).to_string(),
+                                     ". Remove one of the two"));
+    }
+    region->apply(tensor, decision, is_save ? "save()" : "recompute()");
+    if (op) {
+      *op->is_pinned = true;
+    }
+  }
+}
+
+void PolicyRegion::apply(const at::Tensor& tensor, CheckpointPolicy decision,
+                         std::string_view caller) {
+  const bool is_done =
+      keeps(decision) ? keep_value(tensor, decision) : recompute_value(tensor, decision);
+  if (!is_done) {
+    throw CheckpointError(c10::str(
+        "[checkpoint] region '", region_, "': ", caller, " for ",
+        TensorMetadata(tensor).to_string(),
+        keeps(decision)
+            ? ": it was read by the region before it was written in place, and a replay needs the "
+              "earlier values. Save a clone instead"
+            : ": it was computed from values that the policy keeps as they are after a later write "
+              "in place. Change a clone instead"));
+  }
+}
+
+void PolicyRegion::name(const at::Tensor& tensor, std::string_view name) {
+  CheckpointPolicy answer = CheckpointPolicy::PREFER_RECOMPUTE;
+  for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
+    const CheckpointPolicy outer = region->ask_by_name(tensor, name);
+    const bool has_no_opinion = answer == CheckpointPolicy::PREFER_RECOMPUTE;
+    answer = has_no_opinion || (is_must(outer) && !is_must(answer)) ? outer : answer;
+  }
+  if (answer == CheckpointPolicy::PREFER_RECOMPUTE) {
+    return;
+  }
+  for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
+    region->apply(tensor, answer, "name()");
+  }
+}
+
+CheckpointPolicy PolicyRegion::ask_by_name(const at::Tensor& tensor, std::string_view name) {
+  const auto op = creator_of(tensor);
+  if (!op || *op->is_pinned) {
+    return CheckpointPolicy::PREFER_RECOMPUTE;
+  }
+  const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(
+      op->name->name.c_str(), op->name->overload_name.c_str());
+  const c10::IValue output(tensor);
+  PolicyContext::Call question;
+  question.op = &handle;
+  question.outputs = {&output, 1};
+  question.name = name;
+  question.ordinal = op->ordinal;
+  const InterceptionScope unseen(nullptr);
+  return ask(question);
+}
+
+CheckpointPolicy PolicyRegion::ask(PolicyContext::Call& question) {
+  if (policy_ == nullptr) {
+    return CheckpointPolicy::PREFER_RECOMPUTE;
+  }
+  question.scopes = NameScope::current();
+  question.region = region_;
+  const at::NoGradGuard no_grad;
+  return policy_->decide(PolicyContext(question));
+}
+
+}  // namespace reprise::engine_internal

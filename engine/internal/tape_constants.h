@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The arguments of operators that are no tensors of the region: numbers, strings, lists of them,
+// and numbers that LibTorch has wrapped into tensors.
+#ifndef REPRISE_ENGINE_INTERNAL_TAPE_CONSTANTS_H_
+#define REPRISE_ENGINE_INTERNAL_TAPE_CONSTANTS_H_
+
+#include <ATen/core/ivalue.h>
+
+#include <cstddef>
+#include <optional>
+
+namespace reprise::engine_internal {
+
+// False for what has, or may have, tensors or a state of its own inside: then the operator cannot
+// be run again from its arguments.
+bool is_constant(const c10::IValue& value);
+
+// For those of which many are equal; none for others.
+std::optional<std::size_t> hash_of_constant(const c10::IValue& value);
+
+// Whether two constants that have a hash are the same, bit for bit.
+bool is_same_constant(const c10::IValue& one, const c10::IValue& other);
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_TAPE_CONSTANTS_H_

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What of a tape replays can ask for, found when forward has ended.
+#include <algorithm>
+
+#include "reprise/engine/internal/tape_recorder.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+void for_each_tensor_argument(const Tape& tape, const Tape::Operator& op, const auto& visitor) {
+  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
+    if (tape.arguments[i].kind == Tape::Argument::Kind::kTensor) {
+      visitor(Tape::Tensor{tape.arguments[i].number, tape.arguments[i].geometry});
+    }
+  }
+}
+
+// Replays do not compute it.
+bool is_at_hand(const Tape& tape, TapeValueId value) {
+  const auto found = tape.given.find(value);
+  return found != tape.given.end() && !(tape.allow_mutation && found->second.why == Why::kPolicy);
+}
+
+bool is_operator_needed(const Tape& tape, const Tape::Operator& op,
+                        const std::vector<bool>& needed) {
+  const auto is_wanted = [&](TapeValueId value) {
+    return value != Tape::kNone && needed[value] && !is_at_hand(tape, value);
+  };
+  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+    if (is_wanted(tape.made[i].value)) {
+      return true;
+    }
+  }
+  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+    if (is_wanted(tape.writes[i].after)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// An operator makes values later than all that it reads, so one pass from the end finds them all.
+std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
+                                std::vector<bool>& operators) {
+  std::vector<bool> needed(tape.values.size());
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot] && tape.slots[slot].value != Tape::kNone) {
+      needed[tape.slots[slot].value] = true;
+    }
+  }
+  operators.assign(tape.operators.size(), false);
+  for (std::size_t index = tape.operators.size(); index-- > 0;) {
+    const Tape::Operator& op = tape.operators[index];
+    if (!is_operator_needed(tape, op, needed)) {
+      continue;
+    }
+    operators[index] = true;
+    for_each_tensor_argument(tape, op,
+                             [&](const Tape::Tensor& tensor) { needed[tensor.value] = true; });
+    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+      needed[tape.writes[i].before] = true;
+    }
+  }
+  return needed;
+}
+
+void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats) {
+  note_versions();
+  std::vector<bool> operators;
+  const std::vector<bool> needed = needed_values(tape_, alive, operators);
+  if (stats != nullptr) {
+    report(needed, *stats);
+  }
+  drop_operators_but(operators);
+  give_inputs(needed, alive, may_pack);
+  give_kept(needed, may_pack);
+  if (stats != nullptr) {
+    stats->tape_bytes.fetch_add(static_cast<std::int64_t>(tape_.bytes()));
+    stats->tape_operators.fetch_add(static_cast<std::int64_t>(tape_.operators.size()));
+  }
+}
+
+void TapeRecorder::drop_operators_but(const std::vector<bool>& needed) {
+  Tape kept;
+  std::vector<std::uint32_t> numbers(tape_.operators.size(), Tape::kNone);
+  const auto take = [](auto& to, const auto& from, std::uint32_t& first, std::uint32_t& end) {
+    const auto start = static_cast<std::uint32_t>(to.size());
+    to.insert(to.end(), from.begin() + first, from.begin() + end);
+    first = start;
+    end = static_cast<std::uint32_t>(to.size());
+  };
+  for (std::size_t index = 0; index < tape_.operators.size(); ++index) {
+    if (!needed[index]) {
+      continue;
+    }
+    Tape::Operator op = tape_.operators[index];
+    take(kept.arguments, tape_.arguments, op.first_argument, op.end_argument);
+    take(kept.made, tape_.made, op.first_made, op.end_made);
+    take(kept.writes, tape_.writes, op.first_write, op.end_write);
+    if (op.random != Tape::kNone) {
+      kept.random.push_back(std::move(tape_.random[op.random]));
+      op.random = static_cast<std::uint32_t>(kept.random.size() - 1);
+    }
+    numbers[index] = static_cast<std::uint32_t>(kept.operators.size());
+    kept.operators.push_back(std::move(op));
+  }
+  for (Tape::Value& value : tape_.values) {
+    value.op = value.op == Tape::kNone ? Tape::kNone : numbers[value.op];
+  }
+  tape_.operators = std::move(kept.operators);
+  tape_.arguments = std::move(kept.arguments);
+  tape_.made = std::move(kept.made);
+  tape_.writes = std::move(kept.writes);
+  tape_.random = std::move(kept.random);
+  tape_.values.shrink_to_fit();
+  tape_.geometries.shrink_to_fit();
+  tape_.constants.shrink_to_fit();
+  ++tape_.generation;
+}
+
+// Those that something looks at otherwise than the tensor that is at hand can be looked at.
+std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& alive) const {
+  std::vector<bool> otherwise(tape_.values.size());
+  const auto look = [&](const Tape::Tensor& tensor) {
+    const auto found = tape_.given.find(tensor.value);
+    if (found == tape_.given.end() || tensor.geometry == Tape::kNone) {
+      return;
+    }
+    const auto& geometries = tape_.geometries;
+    if (!covers(geometries[found->second.geometry], geometries[tensor.geometry])) {
+      otherwise[tensor.value] = true;
+    }
+  };
+  for (const Tape::Operator& op : tape_.operators) {
+    for_each_tensor_argument(tape_, op, look);
+  }
+  for (std::size_t slot = 0; slot < alive.size(); ++slot) {
+    if (alive[slot] && tape_.slots[slot].value != Tape::kNone) {
+      look(tape_.slots[slot]);
+    }
+  }
+  return otherwise;
+}
+
+// Each tensor from outside goes to the surrounding hooks, needed or not: an enclosing region counts
+// what its code saves, and its replay must count the same.
+void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive,
+                               bool may_pack) {
+  const std::vector<bool> otherwise = looked_at_otherwise(alive);
+  for (const TapeValueId value : outside_) {
+    const auto found = tape_.given.find(value);
+    Tape::Given& input = found->second;
+    if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
+      input.lost = lost_words(input);
+    }
+    if (otherwise[value]) {
+      input.kept.alias = flat(input.kept.alias);
+      input.geometry = geometry_of(input.kept.alias);
+    }
+    if (may_pack && input.why == Why::kOutside && !input.is_parameter && !input.lost) {
+      input.input.emplace(input.kept.alias);
+      input.kept.alias.reset();
+    }
+    if (!needed[value]) {
+      tape_.given.erase(found);
+    }
+  }
+}
+
+void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
+  absl::erase_if(tape_.given, [&](const auto& entry) {
+    return entry.second.why == Why::kPolicy && !needed[entry.first];
+  });
+  if (!options_.through_hooks || !may_pack) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& [value, given] : tape_.given) {
+    KeptResult& kept = given.kept;
+    if (given.why != Why::kPolicy || !kept.alias.defined() || kept.alias.is_inference()) {
+      continue;
+    }
+    if (auto hooks = hooks_internal::make_ambient_hooks()) {
+      hooks->call_pack_hook(kept.alias);
+      kept.packed = std::move(hooks);
+      kept.alias.reset();
+    }
+  }
+}
+
+void TapeRecorder::report(const std::vector<bool>& needed, RegionStats& stats) const {
+  for (const Tape::Operator& op : tape_.operators) {
+    std::int64_t kept_bytes = 0;
+    std::int64_t dropped_bytes = 0;
+    const auto count = [&](TapeValueId value) {
+      const bool is_kept = needed[value] && tape_.given.contains(value);
+      kept_bytes += is_kept ? info_[value].bytes : 0;
+      return is_kept;
+    };
+    for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+      dropped_bytes += count(tape_.made[i].value) ? 0 : info_[tape_.made[i].value].bytes;
+    }
+    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+      if (tape_.writes[i].after != Tape::kNone) {
+        count(tape_.writes[i].after);
+      }
+    }
+    stats.kept_bytes.fetch_add(kept_bytes);
+    if (op.is_asked) {
+      stats.add_call(op.op.operator_name(), op.decision, kept_bytes, dropped_bytes);
+    }
+  }
+  for (const TapeValueId value : outside_) {
+    const Tape::Given& given = tape_.given.at(value);
+    if (needed[value] && !given.is_parameter && given.why != Why::kScratch) {
+      stats.kept_bytes.fetch_add(info_[value].bytes);
+    }
+    if (needed[value] && given.why == Why::kOutOfSight) {
+      stats.out_of_sight_bytes.fetch_add(info_[value].bytes);
+    }
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/tape_recorder.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/hash/hash.h"
+#include "reprise/engine/internal/bypass.h"
+#include "reprise/engine/internal/operator_facts.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/tape_constants.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
+#include "reprise/hooks/internal/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Kind = Tape::Argument::Kind;
+using Why = Tape::Given::Why;
+
+// What can be looked at through a geometry.
+bool has_geometry(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
+         !tensor.is_quantized();
+}
+
+// Memory that the tensor does not own, as from_blob()'s.
+bool is_lent(const at::Tensor& tensor) {
+  return has_geometry(tensor) && tensor.storage().nbytes() > 0 &&
+         tensor.storage().data_ptr().get() != nullptr &&
+         tensor.storage().data_ptr().get_context() == nullptr;
+}
+
+bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
+  return one.is_cpu() && other.is_cpu() && one.nbytes() == other.nbytes() &&
+         std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0;
+}
+
+}  // namespace
+
+TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
+                           Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
+    : PolicyRegion(std::move(policy), region, enclosing),
+      tape_(tape),
+      options_(options),
+      next_(next),
+      backward_(hooks_internal::current_backward()) {}
+
+Memory TapeRecorder::key_of(const at::Tensor& tensor) {
+  return has_geometry(tensor) ? memory_of(tensor) : tensor.unsafeGetTensorImpl();
+}
+
+void TapeRecorder::intercept(const OperatorCall& call) {
+  start_call();
+  has_recorded_last_ = false;
+  note_versions();
+  const OperatorTraits& traits = call.traits;
+  if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
+    pass_on(call, next_);
+    return;
+  }
+  Tape::Operator op{.op = call.op};
+  op.first_argument = static_cast<std::uint32_t>(tape_.arguments.size());
+  op.ordinal = calls_++;
+  if (traits.is_inplace_view || is_bypassed() || hooks_internal::current_backward() != backward_ ||
+      !encode_arguments(call)) {
+    tape_.arguments.resize(op.first_argument);
+    run_unseen(call);
+    return;
+  }
+  op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
+  op.context = current_context();
+  const std::vector<Written> written = written_by(call);
+  prepare_writes(call, written);
+  std::optional<RngState> rng;
+  if (options_.preserves_rng) {
+    rng = state_before_drawing(call);
+  }
+  const auto now = call.arguments();
+  const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
+  MemoryList memory;
+  for (const c10::IValue& argument : arguments) {
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { memory.push_back(key_of(tensor)); });
+  }
+  pass_on(call, next_);
+  if (commit(call, std::move(op), written, memory)) {
+    if (rng) {
+      tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
+      tape_.random.push_back(std::move(*rng));
+    }
+    has_recorded_last_ = true;
+    decide(call, arguments);
+  }
+}
+
+Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
+  note_versions();
+  return look_up(tensor, /*is_read=*/true);
+}
+
+bool TapeRecorder::encode_arguments(const OperatorCall& call) {
+  const auto arguments = call.arguments();
+  const auto& written = call.traits.written(arguments);
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    const bool is_read = std::find(written.begin(), written.end(), index) == written.end();
+    if (!encode(arguments[index], is_read)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool TapeRecorder::encode(const c10::IValue& argument, bool is_read) {
+  if (argument.isTensor()) {
+    encode_tensor(argument.toTensor(), is_read);
+    return true;
+  }
+  if (argument.isTensorList() || argument.isOptionalTensorList()) {
+    const auto elements = argument.toListRef();
+    tape_.arguments.push_back(
+        {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
+         static_cast<std::uint32_t>(elements.size()), Tape::kNone});
+    for (const c10::IValue& element : elements) {
+      encode_tensor(element.isTensor() ? element.toTensor() : at::Tensor(), is_read);
+    }
+    return true;
+  }
+  if (!is_constant(argument)) {
+    return false;
+  }
+  tape_.arguments.push_back({Kind::kConstant, constant(argument), Tape::kNone});
+  return true;
+}
+
+void TapeRecorder::encode_tensor(const at::Tensor& tensor, bool is_read) {
+  // Numbers that LibTorch wraps into tensors come and go out of the dispatcher's sight.
+  if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    tape_.arguments.push_back({Kind::kConstant, constant(tensor), Tape::kNone});
+    return;
+  }
+  const Tape::Tensor found = look_up(tensor, is_read);
+  tape_.arguments.push_back({Kind::kTensor, found.value, found.geometry});
+}
+
+std::uint32_t TapeRecorder::constant(const c10::IValue& value) {
+  const auto next = static_cast<std::uint32_t>(tape_.constants.size());
+  if (const auto hash = hash_of_constant(value)) {
+    const auto [known, is_new] = known_constants_.try_emplace(*hash, next);
+    if (!is_new && is_same_constant(tape_.constants[known->second], value)) {
+      return known->second;
+    }
+  }
+  tape_.constants.push_back(value);
+  return next;
+}
+
+std::uint32_t TapeRecorder::geometry_of(const at::Tensor& tensor) {
+  Geometry geometry(tensor);
+  const auto next = static_cast<std::uint32_t>(tape_.geometries.size());
+  const auto [known, is_new] = known_geometries_.try_emplace(absl::HashOf(geometry), next);
+  if (!is_new && tape_.geometries[known->second] == geometry) {
+    return known->second;
+  }
+  tape_.geometries.push_back(std::move(geometry));
+  return next;
+}
+
+std::uint32_t TapeRecorder::current_context() {
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  const auto dtype = c10::get_default_dtype_as_scalartype();
+  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
+  const bool is_grad_enabled = c10::GradMode::is_enabled();
+  const auto is_current = [&](const Tape::Context& context) {
+    return context.keys.included_ == keys.included_ && context.keys.excluded_ == keys.excluded_ &&
+           context.default_dtype == dtype && context.is_deterministic == is_deterministic &&
+           context.is_grad_enabled == is_grad_enabled;
+  };
+  const auto found = std::find_if(tape_.contexts.rbegin(), tape_.contexts.rend(), is_current);
+  if (found != tape_.contexts.rend()) {
+    return static_cast<std::uint32_t>(tape_.contexts.rend() - found - 1);
+  }
+  tape_.contexts.push_back({keys, dtype, is_deterministic, is_grad_enabled});
+  return static_cast<std::uint32_t>(tape_.contexts.size() - 1);
+}
+
+Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, bool is_read) {
+  const Memory memory = key_of(tensor);
+  const auto found = storages_.find(memory);
+  TapeValueId value = Tape::kNone;
+  if (is_read && is_lent(tensor)) {
+    value = look_up_lent(memory, tensor);
+  } else if (found == storages_.end()) {
+    value = new_given(memory, tensor, Why::kOutside);
+  } else if (found->second.is_outside) {
+    value = check_unchanged(found->second.current, memory, tensor);
+  } else if (is_read && info_[found->second.current].is_unfilled) {
+    value = new_given(memory, tensor, Why::kOutOfSight);
+  } else {
+    value = found->second.current;
+  }
+  info_[value].is_read = info_[value].is_read || is_read;
+  return {value, has_geometry(tensor) ? geometry_of(tensor) : Tape::kNone};
+}
+
+// The memory's owner may write to it, and free it, out of sight: each state of it is copied.
+TapeValueId TapeRecorder::look_up_lent(Memory memory, const at::Tensor& tensor) {
+  const auto found = storages_.find(memory);
+  const at::Tensor now = flat(tensor);
+  if (found != storages_.end()) {
+    const Tape::Given* const known = given(found->second.current);
+    if (known != nullptr && known->why == Why::kCopied && is_same_memory(known->kept.alias, now)) {
+      return found->second.current;
+    }
+  }
+  const TapeValueId value = new_given(memory, tensor, Why::kCopied);
+  tape_.given.at(value).kept = KeptResult(copy_of(now), /*offload=*/false);
+  tape_.given.at(value).geometry = geometry_of(now);
+  return value;
+}
+
+// A value from outside that somebody else has changed since the region read it is another one.
+TapeValueId TapeRecorder::check_unchanged(TapeValueId value, Memory memory,
+                                          const at::Tensor& tensor) {
+  Tape::Given& was = tape_.given.at(value);
+  if (!was.kept.is_mutated()) {
+    return value;
+  }
+  was.lost = lost_words(was);
+  return new_given(memory, tensor, was.why);
+}
+
+TapeValueId TapeRecorder::new_value(Memory memory, const at::Tensor& tensor, Tape::Value value,
+                                    bool is_outside) {
+  const auto id = static_cast<TapeValueId>(tape_.values.size());
+  tape_.values.push_back(value);
+  const bool is_storage = has_geometry(tensor);
+  info_.push_back({.geometry = is_storage ? geometry_of(tensor) : Tape::kNone,
+                   .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
+  storages_.insert_or_assign(memory, Storage{id, is_outside, weak_storage_of(tensor)});
+  if (!is_storage) {
+    unknown_layouts_.push_back(tensor);
+  }
+  return id;
+}
+
+TapeValueId TapeRecorder::new_given(Memory memory, const at::Tensor& tensor, Why why) {
+  const TapeValueId id = new_value(memory, tensor, {}, /*is_outside=*/true);
+  Tape::Given given;
+  given.why = why;
+  given.kept = KeptResult(tensor, /*offload=*/false);
+  given.geometry = info_[id].geometry;
+  given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  tape_.given.emplace(id, std::move(given));
+  outside_.push_back(id);
+  return id;
+}
+
+Tape::Given* TapeRecorder::given(TapeValueId value) {
+  const auto found = tape_.given.find(value);
+  return found == tape_.given.end() ? nullptr : &found->second;
+}
+
+// Autograd counts a write, if it does, when the operator has returned.
+void TapeRecorder::note_versions() {
+  for (const TapeValueId value : written_now_) {
+    if (Tape::Given* const written = given(value); written && written->kept.alias.defined()) {
+      written->kept.version = version_of(written->kept.alias);
+    }
+  }
+  written_now_.clear();
+  for (const CountedWrite& write : writes_to_be_counted_) {
+    if (version_of(write.tensor) == write.version) {
+      move_slots(write.before, write.after);
+    }
+  }
+  writes_to_be_counted_.clear();
+}
+
+// Autograd saves, before the operator runs, what it is going to write, and does not count the write
+// (the noise of rrelu): it means what the operator leaves there.
+void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
+  for (Tape::Tensor& slot : tape_.slots) {
+    if (slot.value == from) {
+      slot.value = to;
+      slot.is_written_since = true;
+    }
+  }
+  info_[to].is_read = true;
+}
+
+bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
+                          const std::vector<Written>& written, const MemoryList& arguments) {
+  op.first_made = static_cast<std::uint32_t>(tape_.made.size());
+  op.first_write = static_cast<std::uint32_t>(tape_.writes.size());
+  note_results(call, arguments);
+  const bool has_made = tape_.made.size() > op.first_made;
+  const bool writes_inside = std::any_of(written.begin(), written.end(), [this](const auto& write) {
+    return !storages_.at(write.memory).is_outside;
+  });
+  if (!has_made && !writes_inside) {
+    note_writes(written, /*is_run_again=*/false);
+    tape_.arguments.resize(op.first_argument);
+    return false;
+  }
+  note_writes(written, /*is_run_again=*/true);
+  op.end_made = static_cast<std::uint32_t>(tape_.made.size());
+  op.end_write = static_cast<std::uint32_t>(tape_.writes.size());
+  tape_.operators.push_back(std::move(op));
+  return true;
+}
+
+void TapeRecorder::note_results(const OperatorCall& call, const MemoryList& arguments) {
+  const auto index = static_cast<std::uint32_t>(tape_.operators.size());
+  std::uint32_t ordinal = 0;
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      const std::uint32_t place = ordinal++;
+      const Memory memory = key_of(tensor);
+      const bool is_argument =
+          std::find(arguments.begin(), arguments.end(), memory) != arguments.end();
+      if (is_argument || !is_keepable(tensor)) {
+        return;  // given, as soon as somebody reads it
+      }
+      const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
+      info_[value].is_unfilled = call.traits.leaves_memory_as_it_is;
+      tape_.made.push_back({value, info_[value].geometry, place});
+    });
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Writes the tape of a region's forward.
+//
+// Note [What is not on the tape]: views, and what makes or writes no storage of the region. A write
+// to a tensor from outside is an effect: it is done, and what it has left there is given. If the
+// region has read what was there before, that is copied first. A storage of the region that is
+// written out of the dispatcher's sight counts as one from outside from then on.
+#ifndef REPRISE_ENGINE_INTERNAL_TAPE_RECORDER_H_
+#define REPRISE_ENGINE_INTERNAL_TAPE_RECORDER_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/internal/memory.h"
+#include "reprise/engine/internal/policy_region.h"
+#include "reprise/engine/internal/region_stats.h"
+#include "reprise/engine/internal/tape.h"
+
+namespace reprise::engine_internal {
+
+// Lives as long as forward, on its thread.
+class TapeRecorder final : public PolicyRegion {
+ public:
+  struct Options {
+    bool preserves_rng = true;
+    bool through_hooks = false;  // what the policy keeps
+  };
+
+  // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
+  // names.
+  TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
+               Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
+
+  void intercept(const OperatorCall& call) override;
+
+  // Where a tensor that autograd saves now is to be found.
+  Tape::Tensor slot(const at::Tensor& tensor);
+
+  // Forward has ended: leaves on the tape what the slots that are alive need. Tensors from outside
+  // go to the surrounding saved-tensor hooks if may_pack. stats: to be added to, or null.
+  void complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats);
+
+ private:
+  struct Storage {
+    TapeValueId current;
+    bool is_outside;
+    // Its address cannot be given out anew. Null for a tensor without a storage to speak of.
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  };
+  struct ValueInfo {
+    bool is_read = false;
+    bool is_unfilled = false;  // nothing that the dispatcher has seen has been written to it
+    std::uint32_t geometry = Tape::kNone;
+    std::int64_t bytes = 0;
+  };
+  struct Written {
+    Memory memory;
+    at::Tensor tensor;
+    TapeValueId before;
+  };
+
+  struct CountedWrite {
+    at::Tensor tensor;
+    std::int64_t version;  // before it
+    TapeValueId before;
+    TapeValueId after;
+  };
+
+  // A storage, or, without one to speak of, the tensor itself.
+  static Memory key_of(const at::Tensor& tensor);
+
+  // Arguments.
+  bool encode(const c10::IValue& argument, bool is_read);
+  bool encode_arguments(const OperatorCall& call);
+  void encode_tensor(const at::Tensor& tensor, bool is_read);
+  std::uint32_t constant(const c10::IValue& value);
+  std::uint32_t geometry_of(const at::Tensor& tensor);
+  std::uint32_t current_context();
+
+  // Storages and values.
+  Tape::Tensor look_up(const at::Tensor& tensor, bool is_read);
+  TapeValueId new_value(Memory memory, const at::Tensor& tensor, Tape::Value value,
+                        bool is_outside);
+  TapeValueId new_given(Memory memory, const at::Tensor& tensor, Tape::Given::Why why);
+  TapeValueId check_unchanged(TapeValueId value, Memory memory, const at::Tensor& tensor);
+  Tape::Given* given(TapeValueId value);
+  void note_versions();
+  void move_slots(TapeValueId from, TapeValueId to);
+  TapeValueId look_up_lent(Memory memory, const at::Tensor& tensor);
+
+  // Operators.
+  void run_unseen(const OperatorCall& call);
+  std::vector<Written> written_by(const OperatorCall& call);
+  void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
+  void prepare_write_outside(const Written& write, bool is_run_again, bool is_read_by_it);
+  void prepare_write_inside(const Written& write);
+  bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
+              const MemoryList& arguments);
+  void note_results(const OperatorCall& call, const MemoryList& arguments);
+  void note_writes(const std::vector<Written>& written, bool is_run_again);
+  void note_write_inside(const Written& write);
+
+  // Decisions.
+  Decision decision_of(std::uint32_t index);
+  std::optional<Decision> creator_of(const at::Tensor& tensor) override;
+  Decision last_operator() override;
+  bool has_last_written() const override;
+  void decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) override;
+  bool keep_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
+  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
+  static at::Tensor copy_of(const at::Tensor& tensor);
+  at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const;
+  void keep(TapeValueId value, const at::Tensor& tensor, CheckpointPolicy decision);
+  void forget(TapeValueId value);
+
+  // Completion, in tape_liveness.cpp.
+  void drop_operators_but(const std::vector<bool>& needed);
+  std::vector<bool> looked_at_otherwise(const std::vector<bool>& alive) const;
+  void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive, bool may_pack);
+  void give_kept(const std::vector<bool>& needed, bool may_pack);
+  void report(const std::vector<bool>& needed, RegionStats& stats) const;
+
+  Tape& tape_;
+  const Options options_;
+  OperatorInterceptor* const next_;
+  const int backward_;  // in which the region runs, or -1
+  std::uint32_t calls_ = 0;
+  bool has_recorded_last_ = false;
+  absl::flat_hash_map<Memory, Storage> storages_;
+  std::vector<ValueInfo> info_;           // of each value
+  std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads
+  std::vector<TapeValueId> written_now_;  // given ones
+  std::vector<CountedWrite> writes_to_be_counted_;
+  std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew
+  absl::flat_hash_map<std::size_t, std::uint32_t> known_geometries_;
+  absl::flat_hash_map<std::size_t, std::uint32_t> known_constants_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_TAPE_RECORDER_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tape replay: computes the values that slots ask for, below autograd, and runs no operator that
+// they do not depend on.
+//
+// Note [When a value is freed]: what has been computed stays as long as an operator that a wanted
+// slot depends on has still to read it, so that each operator runs once a session. Slots that a
+// computation comes by are filled on the way.
+#ifndef REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
+#define REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/internal/region_record.h"
+#include "reprise/engine/internal/tape.h"
+
+namespace reprise::engine_internal {
+
+// What a replay supplies for one slot.
+struct RecomputedTensor {
+  at::Tensor tensor;
+  std::int64_t version = 0;
+};
+
+// Lives as long as a session. One thread at a time.
+class TapeRun {
+ public:
+  using Filled = std::vector<std::pair<std::uint32_t, RecomputedTensor>>;
+
+  explicit TapeRun(RegionRecord& record) : record_(record), tape_(*record.tape) {}
+
+  // The tensors of the slot `asked`, or, without one, of all that are wanted, and of further ones
+  // that are wanted. Throws MutationError, DeterminismError, or what an operator throws.
+  Filled fill(const std::vector<bool>& wanted, std::optional<std::uint32_t> asked);
+
+ private:
+  // A tensor in the memory that holds a value. Offsets there are larger by `shift` than in forward.
+  struct Base {
+    at::Tensor tensor;
+    std::int64_t shift = 0;
+    std::int64_t version = 0;
+  };
+  struct Work {
+    Base base;
+    std::uint32_t uses = 0;       // by operators that have not run, in this session
+    std::uint32_t pass_uses = 0;  // in this pass
+  };
+  class Generators;
+
+  void restart(const std::vector<bool>& wanted);
+  std::vector<std::uint32_t> plan(const std::vector<std::uint32_t>& slots);
+  bool is_at_hand(TapeValueId value) const;
+  void run(std::uint32_t index, Generators& generators);
+  void for_each_use(const Tape::Operator& op, const auto& visitor) const;
+  void prepare_writes(const Tape::Operator& op);
+  torch::jit::Stack arguments_of(const Tape::Operator& op);
+  void take_results(std::uint32_t index, const torch::jit::Stack& stack);
+  void fill_slots_and_free(const Tape::Operator& op);
+  void free_if_unused(TapeValueId value);
+
+  const Base& base_of(TapeValueId value);
+  Base load(TapeValueId value) const;
+  at::Tensor load_tensor(const Tape::Given& given) const;
+  at::Tensor look_at(const Tape::Tensor& tensor);
+  void fill_slots_of(TapeValueId value);
+  void fill_slot(std::uint32_t slot);
+  void check_contents(std::uint32_t slot, const at::Tensor& tensor) const;
+
+  [[noreturn]] void fail_mutated(const std::string& what) const;
+  [[noreturn]] void fail_kept_mutated(const KeptResult& kept) const;
+  std::string words(std::uint32_t index) const;
+
+  RegionRecord& record_;
+  Tape& tape_;
+  std::optional<std::uint32_t> generation_;
+  std::size_t operators_ = 0;                                 // on the tape when the session began
+  std::vector<Work> work_;                                    // of each value
+  std::vector<bool> planned_;                                 // of each operator, in this pass
+  std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value
+  std::vector<bool> wanted_;
+  std::vector<std::pair<TapeValueId, Base>> written_;  // before, by the operator that runs
+  std::optional<std::uint32_t> running_;               // the operator, for errors
+  Filled filled_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a write in place does to the values on a tape, and what is kept of them.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+
+#include <algorithm>
+
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/tape_recorder.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+}  // namespace
+
+at::Tensor TapeRecorder::copy_of(const at::Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView unseen_by_autograd;
+  const InterceptionScope unseen(nullptr);
+  return at::clone(tensor);
+}
+
+std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& call) {
+  std::vector<Written> written;
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      const Tape::Tensor found = look_up(tensor, /*is_read=*/false);
+      const bool is_known = std::any_of(written.begin(), written.end(), [&](const Written& other) {
+        return other.before == found.value;
+      });
+      if (!is_known) {
+        written.push_back({key_of(tensor), tensor, found.value});
+      }
+    });
+  }
+  return written;
+}
+
+void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Written>& written) {
+  const auto is_inside = [this](const Written& write) {
+    return !storages_.at(write.memory).is_outside;
+  };
+  const bool is_run_again =
+      !call.traits.returns_only_arguments || std::any_of(written.begin(), written.end(), is_inside);
+  for (const Written& write : written) {
+    if (is_inside(write)) {
+      prepare_write_inside(write);
+    } else {
+      prepare_write_outside(write, is_run_again, !call.traits.undeclared);
+    }
+  }
+}
+
+// See Note [What is not on the tape].
+void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again,
+                                         bool is_read_by_it) {
+  Tape::Given& before = tape_.given.at(write.before);
+  if (info_[write.before].is_read || (is_run_again && is_read_by_it)) {
+    const bool is_storage = before.geometry != Tape::kNone;
+    before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor), false);
+    before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
+    before.why = Why::kCopied;
+  } else if (is_run_again) {
+    before.why = Why::kScratch;
+  }
+}
+
+// What the policy keeps follows the write, unless the earlier state is needed.
+void TapeRecorder::prepare_write_inside(const Written& write) {
+  Tape::Given* const kept = given(write.before);
+  if (kept == nullptr || !kept->kept.alias.defined() || !info_[write.before].is_read) {
+    return;
+  }
+  const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
+  if (creator.is_pinned || is_must(creator.decision)) {
+    kept->kept = KeptResult(copy_of(kept->kept.alias), false);
+    kept->geometry = geometry_of(kept->kept.alias);
+  } else {
+    forget(write.before);
+  }
+}
+
+void TapeRecorder::note_writes(const std::vector<Written>& written, bool is_run_again) {
+  for (const Written& write : written) {
+    writes_to_be_counted_.push_back({write.tensor, version_of(write.tensor), write.before,
+                                     static_cast<TapeValueId>(tape_.values.size())});
+    if (!storages_.at(write.memory).is_outside) {
+      note_write_inside(write);
+      continue;
+    }
+    const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);
+    written_now_.push_back(after);
+    if (is_run_again) {
+      tape_.writes.push_back({write.before, Tape::kNone});
+    }
+  }
+}
+
+void TapeRecorder::note_write_inside(const Written& write) {
+  const auto index = static_cast<std::uint32_t>(tape_.operators.size());
+  const bool follows = info_[write.before].is_read == false;
+  const std::uint32_t geometry = info_[write.before].geometry;
+  const TapeValueId after = new_value(write.memory, write.tensor,
+                                      {.op = index, .before = write.before}, /*is_outside=*/false);
+  info_[after].geometry = geometry;
+  tape_.writes.push_back({write.before, after});
+  const Tape::Given* const kept = given(write.before);
+  if (kept != nullptr && kept->kept.alias.defined() && follows) {
+    const CheckpointPolicy decision = tape_.operators[tape_.values[write.before].op].decision;
+    forget(write.before);
+    keep(after, whole(after, write.tensor), decision);
+    written_now_.push_back(after);
+  }
+}
+
+// What forward does here, no replay does: what it leaves behind is given.
+void TapeRecorder::run_unseen(const OperatorCall& call) {
+  const bool only_reshapes = call.traits.is_inplace_view;
+  const std::vector<Written> written = written_by(call);
+  const auto bytes_of = [](const at::Tensor& tensor) {
+    return tensor.has_storage() ? tensor.storage().nbytes() : 0;
+  };
+  std::vector<std::size_t> bytes;
+  for (const Written& write : written) {
+    bytes.push_back(bytes_of(write.tensor));
+    if (!only_reshapes) {
+      storages_.at(write.memory).is_outside
+          ? prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/false)
+          : prepare_write_inside(write);
+    }
+  }
+  pass_on(call, next_);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const Written& write = written[i];
+    const bool is_same_memory = key_of(write.tensor) == write.memory;
+    if (only_reshapes && (!is_same_memory || bytes[i] == bytes_of(write.tensor))) {
+      written_now_.push_back(write.before);  // autograd counts it as a write
+      continue;
+    }
+    written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
+  }
+}
+
+PolicyRegion::Decision TapeRecorder::decision_of(std::uint32_t index) {
+  Tape::Operator& op = tape_.operators[index];
+  return {&op.op.operator_name(), op.ordinal, &op.decision, &op.is_pinned};
+}
+
+std::optional<PolicyRegion::Decision> TapeRecorder::creator_of(const at::Tensor& tensor) {
+  const auto found = storages_.find(key_of(tensor));
+  if (found == storages_.end() || found->second.is_outside) {
+    return std::nullopt;
+  }
+  return decision_of(tape_.values[found->second.current].op);
+}
+
+PolicyRegion::Decision TapeRecorder::last_operator() {
+  return decision_of(static_cast<std::uint32_t>(tape_.operators.size() - 1));
+}
+
+bool TapeRecorder::has_last_written() const {
+  const Tape::Operator& op = tape_.operators.back();
+  return op.end_write > op.first_write;
+}
+
+void TapeRecorder::decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) {
+  Tape::Operator& op = tape_.operators.back();
+  op.decision = decision;
+  op.is_asked = true;
+  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+    if (decision == CheckpointPolicy::MUST_RECOMPUTE && tape_.writes[i].after != Tape::kNone) {
+      forget(tape_.writes[i].after);
+    }
+  }
+  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+    forget(tape_.made[i].value);
+  }
+  if (!keeps(decision)) {
+    return;
+  }
+  for (const c10::IValue& result : results) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      const auto found = storages_.find(key_of(tensor));
+      if (found != storages_.end() && !found->second.is_outside) {
+        const TapeValueId value = found->second.current;
+        keep(value, whole(value, tensor), decision);
+        if (has_last_written()) {
+          written_now_.push_back(value);
+        }
+      }
+    });
+  }
+}
+
+bool TapeRecorder::keep_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+  if (const auto creator = creator_of(tensor)) {
+    const TapeValueId value = storages_.at(key_of(tensor)).current;
+    if (given(value) == nullptr) {
+      keep(value, whole(value, tensor), decision);
+    }
+    *creator->decision = decision;
+  }
+  return true;
+}
+
+bool TapeRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+  if (const auto creator = creator_of(tensor)) {
+    forget(storages_.at(key_of(tensor)).current);
+    *creator->decision = decision;
+  }
+  return true;
+}
+
+// The whole of a value, given a tensor in its memory.
+at::Tensor TapeRecorder::whole(TapeValueId value, const at::Tensor& tensor) const {
+  return tape_.geometries[info_[value].geometry].look_at(tensor, 0);
+}
+
+void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor, CheckpointPolicy decision) {
+  Tape::Given kept;
+  kept.why = Why::kPolicy;
+  kept.kept = KeptResult(tensor, is_offload(decision));
+  kept.geometry = info_[value].geometry;
+  tape_.given.insert_or_assign(value, std::move(kept));
+}
+
+void TapeRecorder::forget(TapeValueId value) { tape_.given.erase(value); }
+
+}  // namespace reprise::engine_internal

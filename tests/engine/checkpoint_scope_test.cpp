@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// CheckpointScope: what it keeps and runs again, and what only a guard can meet. That results are
+// right is tested together with the function form (under_policies.h, conformance/).
+#include "reprise/engine/checkpoint_scope.h"
+
+#include "reprise/engine/pinning.h"
+#include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/kernel_counter.h"
+
+namespace reprise::testing::checkpoint_scope_test {
+namespace {
+
+class CheckpointScopeTest : public ConformanceTest {};
+
+TEST_F(CheckpointScopeTest, GradientsAreThoseOfAPlainRun) {
+  const at::Tensor x = leaf({4, 8});
+  const at::Tensor w = leaf({8, 8});
+  const auto code = [&] { return at::relu(at::sin(x).mm(w)).exp().sum(); };
+  const auto expected = torch::autograd::grad({code()}, {x, w});
+  at::Tensor y;
+  {
+    CheckpointScope scope({.name = "block"});
+    y = code();
+  }
+  expect_same_bits(torch::autograd::grad({watch(y)}, {x, w}), expected);
+}
+
+TEST_F(CheckpointScopeTest, KeepsItsInputsAndNothingElse) {
+  const at::Tensor x = leaf({64, 64});
+  const at::Tensor h = x * 2;
+  const std::int64_t before = live_cpu_bytes();
+  at::Tensor y;
+  {
+    CheckpointScope scope;
+    y = at::sin(at::cos(at::exp(h))).sum();
+  }
+  EXPECT_EQ(live_cpu_bytes() - before, 4);  // y
+  torch::autograd::grad({watch(y)}, {x});
+}
+
+TEST_F(CheckpointScopeTest, AnInputLivesOnWhenItsOwnerHasLetGo) {
+  const at::Tensor x = leaf({64, 64});
+  const auto code = [&](at::Tensor h) { return at::exp(at::sin(h)).sum(); };
+  const auto expected = torch::autograd::grad({code(x * 2)}, {x});
+  at::Tensor h = x * 2;
+  {
+    CheckpointScope scope;
+    h = code(h);
+  }
+  expect_same_bits(torch::autograd::grad({watch(h)}, {x}), expected);
+}
+
+TEST_F(CheckpointScopeTest, RunsOnlyWhatTheAskedSlotDependsOn) {
+  const at::Tensor x = leaf({4});
+  at::Tensor left;
+  at::Tensor right;
+  {
+    CheckpointScope scope;
+    left = at::sin(at::exp(x)).sum();
+    right = at::cos(at::tan(x)).sum();
+  }
+  KernelCounter counter;
+  torch::autograd::grad({watch(left)}, {x});
+  EXPECT_EQ(counter.count("aten::exp"), 1U);
+  EXPECT_EQ(counter.count("aten::tan"), 0U);
+  torch::autograd::grad({watch(right)}, {x});
+  EXPECT_EQ(counter.count("aten::exp"), 1U);
+  EXPECT_EQ(counter.count("aten::tan"), 1U);
+}
+
+TEST_F(CheckpointScopeTest, EachOperatorRunsOnceASession) {
+  const at::Tensor x = leaf({4});
+  at::Tensor y;
+  {
+    CheckpointScope scope;
+    at::Tensor h = at::exp(x);
+    h = at::atan2(at::sin(h), at::cos(h));
+    y = (at::sin(h) * at::cos(h)).sum();
+  }
+  KernelCounter counter;
+  torch::autograd::grad({watch(y)}, {x});
+  EXPECT_EQ(counter.count("aten::exp"), 1U);
+  EXPECT_EQ(counter.count("aten::atan2"), 1U);
+}
+
+TEST_F(CheckpointScopeTest, AWriteThroughAViewAfterTheSaveChangesNoSlot) {
+  const at::Tensor x = leaf({4, 4});
+  const auto gradient = [&](bool in_scope) {
+    std::optional<CheckpointScope> scope;
+    if (in_scope) {
+      scope.emplace();
+    }
+    const at::Tensor h = at::exp(x);
+    const at::Tensor copy = h.detach().clone();
+    at::Tensor y = h * copy;  // saves both
+    if (in_scope) {
+      copy.narrow(0, 1, 2).mul_(3);  // without the scope, autograd would object
+    }
+    y = y.sum();
+    scope.reset();
+    return torch::autograd::grad({watch(y)}, {x});
+  };
+  expect_same_bits(gradient(true), gradient(false));
+}
+
+TEST_F(CheckpointScopeTest, WritesToTensorsFromOutsideHappenOnce) {
+  const at::Tensor x = leaf({4});
+  const at::Tensor count = at::zeros({4});
+  at::Tensor y;
+  {
+    CheckpointScope scope;
+    count.add_(1);
+    y = (at::exp(x) * count).sum();
+  }
+  const auto gradients = torch::autograd::grad({watch(y)}, {x});
+  expect_same_bits({count}, {at::ones({4})});
+  expect_same_bits(gradients, {at::exp(x).detach()});
+}
+
+TEST_F(CheckpointScopeTest, WhatItReadBeforeItsOwnWriteIsKept) {
+  const at::Tensor x = leaf({4});
+  const at::Tensor scale = at::full({4}, 2.0);
+  at::Tensor y;
+  {
+    CheckpointScope scope;
+    y = (at::exp(x) * scale).sum();  // saves scale
+    scale.add_(1);
+  }
+  const auto gradients = torch::autograd::grad({watch(y)}, {x});
+  expect_same_bits(gradients, {at::exp(x).detach() * 2});
+}
+
+TEST_F(CheckpointScopeTest, AnInputThatIsChangedLaterIsAnErrorThatNamesTheReader) {
+  const at::Tensor x = leaf({4});
+  const at::Tensor scale = at::full({4}, 2.0);
+  at::Tensor y;
+  {
+    CheckpointScope scope({.name = "scaled"});
+    y = at::sin(at::exp(x) * scale).sum();
+  }
+  scale.add_(1);
+  try {
+    torch::autograd::grad({watch(y)}, {x});
+    FAIL();
+  } catch (const MutationError& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                ::testing::HasSubstr("[checkpoint] region 'scaled': operator 1, aten::mul.Tensor "
+                                     "reads a tensor from outside the region, Float [4]"));
+  }
+}
+
+TEST_F(CheckpointScopeTest, MemoryFilledOutOfSightIsKept) {
+  const at::Tensor x = leaf({4});
+  at::Tensor y;
+  {
+    CheckpointScope scope;
+    const at::Tensor table = at::empty({4});
+    for (int i = 0; i < 4; ++i) {
+      table.mutable_data_ptr<float>()[i] = static_cast<float>(i);
+    }
+    y = at::sin(at::exp(x) * table).sum();
+  }
+  const at::Tensor table = at::arange(4, at::kFloat);
+  const auto expected = torch::autograd::grad({at::sin(at::exp(x) * table).sum()}, {x});
+  expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
+}
+
+TEST_F(CheckpointScopeTest, AnExceptionEndsIt) {
+  const at::Tensor x = leaf({4});
+  at::Tensor kept;
+  const auto code = [&] {
+    CheckpointScope scope;
+    kept = at::sin(at::exp(x)).sum();
+    throw std::runtime_error("early");
+  };
+  EXPECT_THROW(code(), std::runtime_error);
+  const auto expected = torch::autograd::grad({at::sin(at::exp(x)).sum()}, {x});
+  expect_same_bits(torch::autograd::grad({watch(kept)}, {x}), expected);
+}
+
+TEST_F(CheckpointScopeTest, CloseEndsItEarly) {
+  const at::Tensor x = leaf({64, 64});
+  CheckpointScope scope;
+  const at::Tensor h = at::exp(at::sin(x));
+  std::move(scope).close();
+  const std::int64_t before = live_cpu_bytes();
+  const at::Tensor y = at::exp(h);  // saves its result
+  EXPECT_EQ(live_cpu_bytes() - before, 64 * 64 * 4);
+  torch::autograd::grad({watch(y.sum())}, {x});
+}
+
+TEST_F(CheckpointScopeTest, ScopesNestAndTheInnerOnesInputsAreRebuilt) {
+  const at::Tensor x = leaf({64, 64});
+  const auto inner = [](at::Tensor h) { return at::sin(at::exp(h)); };
+  const auto expected = torch::autograd::grad({inner(inner(at::cos(x))).sum()}, {x});
+  const std::int64_t before = live_cpu_bytes();
+  at::Tensor y;
+  {
+    CheckpointScope outer;
+    at::Tensor h = at::cos(x);
+    for (int i = 0; i < 2; ++i) {
+      CheckpointScope scope;
+      h = inner(h);
+    }
+    y = h.sum();
+  }
+  EXPECT_EQ(live_cpu_bytes() - before, 4);
+  expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
+}
+
+TEST_F(CheckpointScopeTest, SaveKeepsAValueWithoutAPolicy) {
+  const at::Tensor x = leaf({64, 64});
+  const std::int64_t before = live_cpu_bytes();
+  at::Tensor y;
+  {
+    const CheckpointScope scope;
+    y = at::sin(save(at::exp(x))).sum();
+  }
+  EXPECT_EQ(live_cpu_bytes() - before, 64 * 64 * 4 + 4);  // exp(x), and y
+  KernelCounter counter;
+  torch::autograd::grad({watch(y)}, {x});
+  EXPECT_EQ(counter.count("aten::exp"), 0U);
+}
+
+TEST_F(CheckpointScopeTest, AFunctionWithATapeRunsOnceAndMayBeGone) {
+  const at::Tensor x = leaf({4});
+  int runs = 0;
+  at::Tensor y;
+  {
+    const auto code = std::make_unique<std::function<at::Tensor(at::Tensor)>>([&](at::Tensor h) {
+      ++runs;
+      return at::sin(at::exp(h)).sum();
+    });
+    y = checkpoint({.replay = Replay::kTape}, *code, x);
+  }
+  const auto expected = torch::autograd::grad({at::sin(at::exp(x)).sum()}, {x});
+  expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_F(CheckpointScopeTest, WithoutGradModeNothingIsRecorded) {
+  const at::Tensor x = leaf({4});
+  const at::NoGradGuard no_grad;
+  const CheckpointScope scope;
+  expect_same_bits({at::sin(x)}, {at::sin(x)});
+  EXPECT_EQ(live_frames(), 0);
+}
+
+TEST_F(CheckpointScopeTest, ABackwardInsideIsPossible) {
+  const at::Tensor x = leaf({4});
+  const auto code = [&] {
+    const at::Tensor h = at::exp(at::sin(x));
+    const at::Tensor slope =
+        torch::autograd::grad({h.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+    return (at::sin(h) * slope).sum();
+  };
+  const auto expected = torch::autograd::grad({code()}, {x});
+  at::Tensor y;
+  {
+    CheckpointScope scope;
+    y = code();
+  }
+  expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
+}
+
+}  // namespace
+}  // namespace reprise::testing::checkpoint_scope_test
