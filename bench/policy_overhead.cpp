@@ -4,8 +4,8 @@
 // What one more operator costs under a policy, in forward and in the replay, against no mode: the
 // slope of the time over the length of a chain of `sin` on four elements, one thread. Each saves a
 // tensor. From the forward of a region, a plain forward is taken off; from its backward, a plain
-// backward and, if the operator is recomputed, a plain forward without graph. Rounds of all sides
-// alternate within one run; each figure is the best of all rounds.
+// backward and a plain forward. Rounds of all sides alternate within one run; each figure is the
+// best of all rounds.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
@@ -73,8 +73,7 @@ void add_rounds(Best& best, const at::Tensor& x, int length,
 
 double slope(double shorter, double longer) { return (longer - shorter) / (kLong - kShort); }
 
-void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& options,
-                   bool is_recomputed) {
+void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& options) {
   const at::Tensor x = at::ones({4}).set_requires_grad(true);
   Best shorter;
   Best longer;
@@ -85,7 +84,7 @@ void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& op
   }
   const double forward = slope(shorter.region.forward, longer.region.forward) -
                          slope(shorter.plain.forward, longer.plain.forward);
-  const double second = is_recomputed ? slope(shorter.second_forward, longer.second_forward) : 0.0;
+  const double second = slope(shorter.second_forward, longer.second_forward);
   const double replay = slope(shorter.region.backward, longer.region.backward) -
                         slope(shorter.plain.backward, longer.plain.backward) - second;
   state.counters["forward_us"] = forward;
@@ -93,8 +92,7 @@ void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& op
   state.counters["operator_us"] = forward + replay;
   state.counters["plain_forward_us"] = slope(shorter.plain.forward, longer.plain.forward);
   const double region_ends = shorter.region.forward + shorter.region.backward;
-  const double floor_ends = shorter.plain.forward + shorter.plain.backward +
-                            (is_recomputed ? shorter.second_forward : 0.0);
+  const double floor_ends = shorter.plain.forward + shorter.plain.backward + shorter.second_forward;
   state.counters["region_us"] = region_ends - floor_ends - (forward + replay) * kShort;
 }
 
@@ -109,14 +107,13 @@ const reprise::CheckpointOptions kSaveUnchecked{
     .policy = reprise::policies::save_everything(),
     .determinism_check = reprise::DeterminismCheck::kNone};
 
-BENCHMARK_CAPTURE(operator_cost, no_policy, kNoPolicy, true)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(operator_cost, recompute, kRecompute, true)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(operator_cost, save, kSave, false)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(operator_cost, save_by_list, kList, false)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(operator_cost, recompute_unchecked, kRecomputeUnchecked, true)
+BENCHMARK_CAPTURE(operator_cost, no_policy, kNoPolicy)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, recompute, kRecompute)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, save, kSave)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, save_by_list, kList)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, recompute_unchecked, kRecomputeUnchecked)
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(operator_cost, save_unchecked, kSaveUnchecked, false)
-    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, save_unchecked, kSaveUnchecked)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 
