@@ -6,7 +6,7 @@
 #define REPRISE_ENGINE_INTERNAL_REGION_INPUT_H_
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <cstdint>

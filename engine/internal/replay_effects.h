@@ -14,7 +14,7 @@
 #define REPRISE_ENGINE_INTERNAL_REPLAY_EFFECTS_H_
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
 #include <optional>
