@@ -34,6 +34,9 @@ class RegionInput {
   // Words for an error if what restore() gave is no longer what forward got.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;
 
+  // What the surrounding hooks give back may count changes anew.
+  bool is_packed() const { return packed_ != nullptr; }
+
   std::int64_t kept_bytes() const { return kept_bytes_; }
   // Null if the tensor has no storage.
   const void* storage() const { return storage_; }
