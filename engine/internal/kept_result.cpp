@@ -19,9 +19,13 @@ KeptResult::KeptResult(const at::Tensor& tensor, bool offload) {
   }
 }
 
-bool is_keepable(const at::Tensor& tensor) {
+bool has_geometry(const at::Tensor& tensor) {
   return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
-         !tensor.is_quantized() && !tensor.is_conj() && !tensor.is_neg();
+         !tensor.is_quantized();
+}
+
+bool is_keepable(const at::Tensor& tensor) {
+  return has_geometry(tensor) && !tensor.is_conj() && !tensor.is_neg();
 }
 
 at::Tensor whole_result(const at::Tensor& tensor, const MadeTensor& made) {

@@ -38,6 +38,10 @@ struct KeptResult {
   }
 };
 
+// Whether the tensor is its storage, looked at through shape, strides and offset: false for sparse,
+// nested and quantized ones.
+bool has_geometry(const at::Tensor& tensor);
+
 // False for sparse, nested and quantized tensors and those of lazy conjugation.
 bool is_keepable(const at::Tensor& tensor);
 

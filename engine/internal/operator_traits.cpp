@@ -66,6 +66,10 @@ std::optional<std::uint32_t> written_argument_like(const c10::FunctionSchema& sc
 
 }  // namespace
 
+bool leaves_memory_as_it_is(std::string_view name) {
+  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+}
+
 OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
@@ -101,8 +105,7 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
     }
   }
   is_cast = schema.name() == "aten::_to_copy";
-  leaves_memory_as_it_is =
-      schema.name().starts_with("aten::empty") || schema.name().starts_with("aten::new_empty");
+  leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
   is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||
                    schema.name().starts_with("prim::");
   is_aten = schema.name().starts_with("aten::");

@@ -11,9 +11,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace reprise::engine_internal {
+
+// Whether an operator of that name (without overload) leaves the memory of its results as it is, as
+// empty() does.
+bool leaves_memory_as_it_is(std::string_view name);
 
 struct OperatorTraits {
   explicit OperatorTraits(const c10::OperatorHandle& op);
@@ -50,8 +55,8 @@ struct OperatorTraits {
   bool is_random = false;
   // Of a dropout, if it is random: the argument that says how probable it is.
   std::optional<std::uint32_t> probability_argument;
-  bool is_cast = false;                 // _to_copy
-  bool leaves_memory_as_it_is = false;  // of its results, as empty()
+  bool is_cast = false;  // _to_copy
+  bool leaves_memory_as_it_is = false;
   // Says nothing of the computation: detach, profiler ranges.
   bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.

@@ -114,8 +114,7 @@ class Tape {
   };
 
   struct Value {
-    std::uint32_t op = kNone;    // that has made it, or written it
-    TapeValueId before = kNone;  // of a write
+    std::uint32_t op = kNone;  // that has made it, or written it
   };
 
   // A value that is at hand.
@@ -134,6 +133,22 @@ class Tape {
     bool is_parameter = false;
     std::optional<std::string> lost;  // words for an error, if it has been overwritten
   };
+
+  // Calls `visitor` with each tensor that the operator takes.
+  void for_each_tensor_argument(const Operator& op, const auto& visitor) const {
+    for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
+      if (arguments[i].kind == Argument::Kind::kTensor) {
+        visitor(Tensor{arguments[i].number, arguments[i].geometry});
+      }
+    }
+  }
+  // And with each value that it depends on: those, and what it writes to.
+  void for_each_use(const Operator& op, const auto& visitor) const {
+    for_each_tensor_argument(op, [&](const Tensor& tensor) { visitor(tensor.value); });
+    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+      visitor(writes[i].before);
+    }
+  }
 
   // Of everything but what is given.
   std::size_t bytes() const;

@@ -12,14 +12,6 @@ namespace {
 
 using Why = Tape::Given::Why;
 
-void for_each_tensor_argument(const Tape& tape, const Tape::Operator& op, const auto& visitor) {
-  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
-    if (tape.arguments[i].kind == Tape::Argument::Kind::kTensor) {
-      visitor(Tape::Tensor{tape.arguments[i].number, tape.arguments[i].geometry});
-    }
-  }
-}
-
 // Replays do not compute it.
 bool is_at_hand(const Tape& tape, TapeValueId value) {
   const auto found = tape.given.find(value);
@@ -62,11 +54,7 @@ std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots
       continue;
     }
     operators[index] = true;
-    for_each_tensor_argument(tape, op,
-                             [&](const Tape::Tensor& tensor) { needed[tensor.value] = true; });
-    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-      needed[tape.writes[i].before] = true;
-    }
+    tape.for_each_use(op, [&](TapeValueId value) { needed[value] = true; });
   }
   return needed;
 }
@@ -139,7 +127,7 @@ std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& ali
     }
   };
   for (const Tape::Operator& op : tape_.operators) {
-    for_each_tensor_argument(tape_, op, look);
+    tape_.for_each_tensor_argument(op, look);
   }
   for (std::size_t slot = 0; slot < alive.size(); ++slot) {
     if (alive[slot] && tape_.slots[slot].value != Tape::kNone) {

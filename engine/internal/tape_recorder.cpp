@@ -27,12 +27,6 @@ namespace {
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
 
-// What can be looked at through a geometry.
-bool has_geometry(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
-         !tensor.is_quantized();
-}
-
 // Memory that the tensor does not own, as from_blob()'s.
 bool is_lent(const at::Tensor& tensor) {
   return has_geometry(tensor) && tensor.storage().nbytes() > 0 &&
@@ -61,7 +55,6 @@ Memory TapeRecorder::key_of(const at::Tensor& tensor) {
 
 void TapeRecorder::intercept(const OperatorCall& call) {
   start_call();
-  has_recorded_last_ = false;
   note_versions();
   const OperatorTraits& traits = call.traits;
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
@@ -97,7 +90,6 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
       tape_.random.push_back(std::move(*rng));
     }
-    has_recorded_last_ = true;
     decide(call, arguments);
   }
 }

@@ -135,7 +135,6 @@ class TapeRecorder final : public PolicyRegion {
   OperatorInterceptor* const next_;
   const int backward_;  // in which the region runs, or -1
   std::uint32_t calls_ = 0;
-  bool has_recorded_last_ = false;
   absl::flat_hash_map<Memory, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value
   std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads

@@ -84,32 +84,6 @@ class ContextGuard {
 
 }  // namespace
 
-// Sets back the generators that operators have drawn from.
-class TapeRun::Generators {
- public:
-  Generators() = default;
-  Generators(const Generators&) = delete;
-  Generators& operator=(const Generators&) = delete;
-  ~Generators() {
-    for (const RngState& state : before_) {
-      state.restore();
-    }
-  }
-
-  void set(const RngState& state) {
-    const bool is_known = std::any_of(before_.begin(), before_.end(), [&](const RngState& other) {
-      return other.generator() == state.generator();
-    });
-    if (!is_known) {
-      before_.push_back(RngState::capture(state.generator()));
-    }
-    state.restore();
-  }
-
- private:
-  absl::InlinedVector<RngState, 1> before_;
-};
-
 TapeRun::Filled TapeRun::fill(const std::vector<bool>& wanted, std::optional<std::uint32_t> asked) {
   const bool has_grown = operators_ != tape_.operators.size() || slots_.size() != wanted.size();
   if (generation_ != tape_.generation || has_grown) {
@@ -135,9 +109,9 @@ TapeRun::Filled TapeRun::fill(const std::vector<bool>& wanted, std::optional<std
     const RecomputingScope recomputing;
     const at::NoGradGuard no_grad;
     const InterceptionScope unseen(nullptr);
-    Generators generators;
+    const RngForkGuard generators(generators_of(operators));
     for (const std::uint32_t index : operators) {
-      run(index, generators);
+      run(index);
     }
     for (const std::uint32_t slot : slots) {
       fill_slot(slot);
@@ -161,7 +135,8 @@ void TapeRun::restart(const std::vector<bool>& wanted) {
   needed_values(tape_, wanted, operators);
   for (std::size_t index = 0; index < operators.size(); ++index) {
     if (operators[index]) {
-      for_each_use(tape_.operators[index], [this](TapeValueId value) { ++work_[value].uses; });
+      tape_.for_each_use(tape_.operators[index],
+                         [this](TapeValueId value) { ++work_[value].uses; });
     }
   }
 }
@@ -174,7 +149,7 @@ bool TapeRun::is_at_hand(TapeValueId value) const {
 }
 
 std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots) {
-  planned_.assign(tape_.operators.size(), false);
+  std::vector<bool> is_planned(tape_.operators.size());
   std::vector<std::uint32_t> operators;
   const auto need = [&](TapeValueId value) {
     if (value == Tape::kNone || work_[value].base.tensor.defined() || is_at_hand(value)) {
@@ -182,8 +157,8 @@ std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots
     }
     const std::uint32_t op = tape_.values[value].op;
     TORCH_INTERNAL_ASSERT(op != Tape::kNone, "a value that nothing makes");
-    if (!planned_[op]) {
-      planned_[op] = true;
+    if (!is_planned[op]) {
+      is_planned[op] = true;
       operators.push_back(op);
     }
   };
@@ -191,7 +166,7 @@ std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots
     need(tape_.slots[slot].value);
   }
   for (std::size_t next = 0; next < operators.size(); ++next) {
-    for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
+    tape_.for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
       ++work_[value].pass_uses;
       need(value);
     });
@@ -200,28 +175,29 @@ std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots
   return operators;
 }
 
-void TapeRun::for_each_use(const Tape::Operator& op, const auto& visitor) const {
-  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
-    if (tape_.arguments[i].kind == Kind::kTensor) {
-      visitor(tape_.arguments[i].number);
+// Those that the operators draw from.
+std::vector<at::Generator> TapeRun::generators_of(
+    const std::vector<std::uint32_t>& operators) const {
+  std::vector<at::Generator> generators;
+  for (const std::uint32_t index : operators) {
+    if (const std::uint32_t random = tape_.operators[index].random; random != Tape::kNone) {
+      generators.push_back(tape_.random[random].generator());
     }
   }
-  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    visitor(tape_.writes[i].before);
-  }
+  return generators;
 }
 
-void TapeRun::run(std::uint32_t index, Generators& generators) {
+void TapeRun::run(std::uint32_t index) {
   const Tape::Operator& op = tape_.operators[index];
   running_ = index;
-  for_each_use(op, [this](TapeValueId value) {
+  tape_.for_each_use(op, [this](TapeValueId value) {
     --work_[value].pass_uses;
     work_[value].uses -= work_[value].uses > 0 ? 1 : 0;
   });
   prepare_writes(op);
   torch::jit::Stack stack = arguments_of(op);
   if (op.random != Tape::kNone) {
-    generators.set(tape_.random[op.random]);
+    tape_.random[op.random].restore();
   }
   {
     const ContextGuard context(tape_.contexts[op.context]);
@@ -323,7 +299,7 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op) {
       finish(tape_.writes[i].after);
     }
   }
-  for_each_use(op, [this](TapeValueId value) { free_if_unused(value); });
+  tape_.for_each_use(op, [this](TapeValueId value) { free_if_unused(value); });
 }
 
 void TapeRun::free_if_unused(TapeValueId value) {
@@ -355,7 +331,7 @@ const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
 TapeRun::Base TapeRun::load(TapeValueId value) const {
   const auto found = tape_.given.find(value);
   TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
-  const Tape::Given& given = found->second;
+  Tape::Given& given = found->second;
   if (given.geometry == Tape::kNone) {
     const at::Tensor tensor = load_tensor(given);
     return {tensor, 0, version_of(tensor)};
@@ -365,13 +341,13 @@ TapeRun::Base TapeRun::load(TapeValueId value) const {
   return {tensor, tensor.storage_offset() - geometry.offset, version_of(tensor)};
 }
 
-at::Tensor TapeRun::load_tensor(const Tape::Given& given) const {
+at::Tensor TapeRun::load_tensor(Tape::Given& given) const {
   const bool may_change = record_.allow_external_mutation;
   if (given.lost && !may_change) {
     fail_mutated(c10::str("a tensor from outside the region, ", *given.lost));
   }
   if (given.input) {
-    at::Tensor tensor = const_cast<RegionInput&>(*given.input).restore();
+    at::Tensor tensor = given.input->restore();
     const auto change =
         given.input->is_packed() ? std::nullopt : given.input->in_place_change(tensor);
     if (change && !may_change) {

@@ -10,6 +10,7 @@
 #ifndef REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
 #define REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
@@ -54,13 +55,12 @@ class TapeRun {
     std::uint32_t uses = 0;       // by operators that have not run, in this session
     std::uint32_t pass_uses = 0;  // in this pass
   };
-  class Generators;
 
   void restart(const std::vector<bool>& wanted);
   std::vector<std::uint32_t> plan(const std::vector<std::uint32_t>& slots);
   bool is_at_hand(TapeValueId value) const;
-  void run(std::uint32_t index, Generators& generators);
-  void for_each_use(const Tape::Operator& op, const auto& visitor) const;
+  std::vector<at::Generator> generators_of(const std::vector<std::uint32_t>& operators) const;
+  void run(std::uint32_t index);
   void prepare_writes(const Tape::Operator& op);
   torch::jit::Stack arguments_of(const Tape::Operator& op);
   void take_results(std::uint32_t index, const torch::jit::Stack& stack);
@@ -69,7 +69,7 @@ class TapeRun {
 
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value) const;
-  at::Tensor load_tensor(const Tape::Given& given) const;
+  at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
   void fill_slots_of(TapeValueId value);
   void fill_slot(std::uint32_t slot);
@@ -84,7 +84,6 @@ class TapeRun {
   std::optional<std::uint32_t> generation_;
   std::size_t operators_ = 0;                                 // on the tape when the session began
   std::vector<Work> work_;                                    // of each value
-  std::vector<bool> planned_;                                 // of each operator, in this pass
   std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value
   std::vector<bool> wanted_;
   std::vector<std::pair<TapeValueId, Base>> written_;  // before, by the operator that runs

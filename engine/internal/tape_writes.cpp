@@ -102,10 +102,10 @@ void TapeRecorder::note_writes(const std::vector<Written>& written, bool is_run_
 
 void TapeRecorder::note_write_inside(const Written& write) {
   const auto index = static_cast<std::uint32_t>(tape_.operators.size());
-  const bool follows = info_[write.before].is_read == false;
+  const bool follows = !info_[write.before].is_read;
   const std::uint32_t geometry = info_[write.before].geometry;
-  const TapeValueId after = new_value(write.memory, write.tensor,
-                                      {.op = index, .before = write.before}, /*is_outside=*/false);
+  const TapeValueId after =
+      new_value(write.memory, write.tensor, {.op = index}, /*is_outside=*/false);
   info_[after].geometry = geometry;
   tape_.writes.push_back({write.before, after});
   const Tape::Given* const kept = given(write.before);

@@ -5,8 +5,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <string_view>
 
+#include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/trace_builder.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 
@@ -14,11 +14,6 @@ namespace reprise::engine_internal {
 namespace {
 
 using Plan = TracedOperator::Plan;
-
-bool leaves_memory_as_it_is(const c10::OperatorName& name) {
-  const std::string_view op = name.name;
-  return op.starts_with("aten::empty") || op.starts_with("aten::new_empty");
-}
 
 }  // namespace
 
@@ -63,7 +58,7 @@ void TraceBuilder::find_needed() {
 bool TraceBuilder::has_hidden_writes() const {
   return std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
     return value.is_needed && value.writers.empty() &&
-           leaves_memory_as_it_is(*trace_.operators[value.creator].name);
+           leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
   });
 }
 
