@@ -19,6 +19,7 @@
 #include <limits>
 
 #include "reprise/engine/checkpoint.h"
+#include "reprise/engine/memory_report.h"
 #include "reprise/policies/policies.h"
 
 namespace {
@@ -60,6 +61,7 @@ void add_round(Times& best, const at::Tensor& x, Forward&& forward) {
 struct Best {
   Times plain, region;
   double second_forward = std::numeric_limits<double>::infinity();
+  double without_graph = std::numeric_limits<double>::infinity();
 };
 
 void add_rounds(Best& best, const at::Tensor& x, int length,
@@ -69,9 +71,20 @@ void add_rounds(Best& best, const at::Tensor& x, int length,
   const auto start = Clock::now();
   benchmark::DoNotOptimize(chain(x, length));
   best.second_forward = std::min(best.second_forward, microseconds_since(start));
+  const at::NoGradGuard no_graph;
+  const auto again = Clock::now();
+  benchmark::DoNotOptimize(chain(x, length));
+  best.without_graph = std::min(best.without_graph, microseconds_since(again));
 }
 
 double slope(double shorter, double longer) { return (longer - shorter) / (kLong - kShort); }
+
+// Of the record, for each operator of a long chain.
+double tape_bytes(const at::Tensor& x, const reprise::CheckpointOptions& options) {
+  const reprise::MemoryReportGuard collecting;
+  benchmark::DoNotOptimize(reprise::checkpoint(options, chain, x, kLong));
+  return static_cast<double>(reprise::memory_report().regions.at(0).tape_bytes) / kLong;
+}
 
 void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& options) {
   const at::Tensor x = at::ones({4}).set_requires_grad(true);
@@ -87,9 +100,15 @@ void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& op
   const double second = slope(shorter.second_forward, longer.second_forward);
   const double replay = slope(shorter.region.backward, longer.region.backward) -
                         slope(shorter.plain.backward, longer.plain.backward) - second;
+  const double cheaper_floor =
+      second - slope(shorter.without_graph, longer.without_graph);  // without a second graph
   state.counters["forward_us"] = forward;
+  state.counters["replay_over_no_graph_us"] = replay + cheaper_floor;
   state.counters["replay_us"] = replay;
   state.counters["operator_us"] = forward + replay;
+  if (options.replay == reprise::Replay::kTape) {
+    state.counters["tape_bytes_an_operator"] = tape_bytes(x, options);
+  }
   state.counters["plain_forward_us"] = slope(shorter.plain.forward, longer.plain.forward);
   const double region_ends = shorter.region.forward + shorter.region.backward;
   const double floor_ends = shorter.plain.forward + shorter.plain.backward + shorter.second_forward;
@@ -107,6 +126,12 @@ const reprise::CheckpointOptions kSaveUnchecked{
     .policy = reprise::policies::save_everything(),
     .determinism_check = reprise::DeterminismCheck::kNone};
 
+const reprise::CheckpointOptions kTape{.replay = reprise::Replay::kTape};
+const reprise::CheckpointOptions kTapeRecompute{.policy = reprise::policies::save_nothing(),
+                                                .replay = reprise::Replay::kTape};
+const reprise::CheckpointOptions kTapeSave{.policy = reprise::policies::save_everything(),
+                                           .replay = reprise::Replay::kTape};
+
 BENCHMARK_CAPTURE(operator_cost, no_policy, kNoPolicy)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(operator_cost, recompute, kRecompute)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(operator_cost, save, kSave)->Unit(benchmark::kMicrosecond);
@@ -114,6 +139,10 @@ BENCHMARK_CAPTURE(operator_cost, save_by_list, kList)->Unit(benchmark::kMicrosec
 BENCHMARK_CAPTURE(operator_cost, recompute_unchecked, kRecomputeUnchecked)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(operator_cost, save_unchecked, kSaveUnchecked)->Unit(benchmark::kMicrosecond);
+
+BENCHMARK_CAPTURE(operator_cost, tape_no_policy, kTape)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, tape_recompute, kTapeRecompute)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(operator_cost, tape_save, kTapeSave)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -104,9 +104,14 @@ std::uint32_t Frame::record(const at::Tensor& tensor) {
   if (record_.trace_builder) {
     record_.trace_builder->need(memory_of(tensor));
   }
-  const Tape::Tensor place = record_.recorder ? record_.recorder->slot(tensor) : Tape::Tensor{};
+  const bool is_recorded = record_.recorder && record_.recorder->is_on_its_thread();
+  const Tape::Tensor place = is_recorded ? record_.recorder->slot(tensor) : Tape::Tensor{};
   const MutexLock lock(mutex_);
   if (record_.tape) {
+    if (!is_recorded) {
+      const auto slot = static_cast<std::uint32_t>(record_.tape->slots.size());
+      record_.tape->held.emplace(slot, KeptResult(tensor, /*offload=*/false));
+    }
     record_.tape->slots.push_back(place);
   }
   record_.slots.push_back(std::move(saved));

@@ -25,7 +25,7 @@ inline Memory memory_of(const at::Tensor& tensor) {
 
 // Null for a tensor without one. While it is held, the storage's address is not given out anew.
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
-  if (tensor.has_storage()) {
+  if (tensor.defined() && tensor.has_storage()) {
     return tensor.storage().getWeakStorageImpl();
   }
   return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());

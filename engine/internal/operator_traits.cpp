@@ -46,6 +46,19 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
+// Operators with out= arguments, and some in place.
+bool overwrites_targets(const c10::FunctionSchema& schema) {
+  constexpr std::array<std::string_view, 11> kOverwriting = {
+      "aten::fill_",   "aten::zero_",       "aten::copy_",     "aten::bernoulli_",
+      "aten::normal_", "aten::uniform_",    "aten::random_",   "aten::exponential_",
+      "aten::cauchy_", "aten::log_normal_", "aten::geometric_"};
+  const auto& arguments = schema.arguments();
+  return std::find(kOverwriting.begin(), kOverwriting.end(), schema.name()) != kOverwriting.end() ||
+         std::all_of(arguments.begin(), arguments.end(), [](const c10::Argument& argument) {
+           return !is_written(argument) || argument.is_out();
+         });
+}
+
 bool holds_tensors(const c10::Argument& argument) {
   return argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
          argument.type()->kind() == c10::TypeKind::ListType ||
@@ -105,6 +118,8 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
     }
   }
   is_cast = schema.name() == "aten::_to_copy";
+  is_cheap = op.hasTag(at::Tag::pointwise) && !is_random && written_arguments.empty();
+  overwrites = overwrites_targets(schema);
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
   is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||
                    schema.name().starts_with("prim::");

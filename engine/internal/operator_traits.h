@@ -55,8 +55,10 @@ struct OperatorTraits {
   bool is_random = false;
   // Of a dropout, if it is random: the argument that says how probable it is.
   std::optional<std::uint32_t> probability_argument;
-  bool is_cast = false;  // _to_copy
+  bool is_cast = false;   // _to_copy
+  bool is_cheap = false;  // to compute again: elementwise, and writes nothing in place
   bool leaves_memory_as_it_is = false;
+  bool overwrites = false;  // what it writes, whatever was there before
   // Says nothing of the computation: detach, profiler ranges.
   bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.

@@ -6,6 +6,7 @@
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 #include "reprise/hooks/internal/hook_stack.h"
@@ -23,15 +24,17 @@ bool goes_through_hooks(const at::Tensor& tensor) {
 
 }  // namespace
 
-RegionInput::RegionInput(const at::Tensor& tensor) {
+RegionInput::RegionInput(const at::Tensor& tensor) : storage_(weak_storage_of(tensor)) {
   if (!tensor.defined()) {
     return;
   }
-  storage_ = tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
   kept_bytes_ = tensor.has_storage() ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0;
   requires_grad_ = tensor.requires_grad();
   has_version_ = !tensor.is_inference();
-  version_ = has_version_ ? tensor._version() : 0;
+  if (has_version_) {
+    counter_ = tensor.unsafeGetTensorImpl()->version_counter();
+    version_ = counter_.current_version();
+  }
   if (requires_grad_ && !tensor.is_leaf()) {
     edge_ = torch::autograd::impl::gradient_edge(tensor);
   }
@@ -52,6 +55,9 @@ at::Tensor RegionInput::restore() {
     return data;
   }
   at::Tensor restored = detached_alias(data);
+  if (has_version_ && is_original(restored)) {
+    torch::autograd::impl::set_version_counter(restored, counter_);
+  }
   if (edge_.is_valid()) {
     torch::autograd::impl::set_gradient_edge(restored, edge_);
   } else if (requires_grad_) {
@@ -62,14 +68,14 @@ at::Tensor RegionInput::restore() {
 
 bool RegionInput::is_original(const at::Tensor& restored) const {
   return restored.defined() && restored.has_storage() &&
-         restored.storage().unsafeGetStorageImpl() == storage_;
+         restored.storage().unsafeGetStorageImpl() == storage();
 }
 
 std::optional<std::string> RegionInput::in_place_change(const at::Tensor& restored) const {
-  if (!has_version_ || !is_original(restored) || restored._version() == version_) {
+  if (!has_version_ || !is_original(restored) || counter_.current_version() == version_) {
     return std::nullopt;
   }
-  return c10::str(TensorMetadata(restored).to_string(), ", at version ", restored._version(),
+  return c10::str(TensorMetadata(restored).to_string(), ", at version ", counter_.current_version(),
                   ", expected version ", version_);
 }
 

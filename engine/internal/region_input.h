@@ -6,6 +6,9 @@
 #define REPRISE_ENGINE_INTERNAL_REGION_INPUT_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
@@ -34,19 +37,22 @@ class RegionInput {
   // Words for an error if what restore() gave is no longer what forward got.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;
 
-  // What the surrounding hooks give back may count changes anew.
+  // True if surrounding hooks have to bring it back.
   bool is_packed() const { return packed_ != nullptr; }
 
   std::int64_t kept_bytes() const { return kept_bytes_; }
   // Null if the tensor has no storage.
-  const void* storage() const { return storage_; }
+  const void* storage() const { return storage_._unsafe_get_target(); }
 
  private:
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed_;
   at::Tensor alias_;
   torch::autograd::Edge edge_;
-  const void* storage_ = nullptr;
+  // Held weakly, so that what the hooks bring back is not taken for it by its address.
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
   std::int64_t kept_bytes_ = 0;
+  // Of the original. What the hooks bring back may count anew.
+  c10::VariableVersion counter_;
   std::int64_t version_ = 0;
   bool requires_grad_ = false;
   bool has_version_ = false;

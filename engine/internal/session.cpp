@@ -37,16 +37,17 @@ void Session::fill(std::uint32_t slot, RecomputedTensor value) {
 }
 
 RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking) {
+  RecomputedTensor value = std::exchange(values_[slot], {});  // maybe what the last reader read
   if (reader_ != asking.node) {
     forget_last_reader();
   }
   taken_[slot] = true;
-  if (asking.node == nullptr || asking.node_reads_once) {
-    return std::exchange(values_[slot], {});
+  if (asking.node != nullptr && !asking.node_reads_once) {
+    reader_ = asking.node;
+    read_.push_back(slot);
+    values_[slot] = value;
   }
-  reader_ = asking.node;
-  read_.push_back(slot);
-  return values_[slot];
+  return value;
 }
 
 at::Tensor Session::drop(std::uint32_t slot) {

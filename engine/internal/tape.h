@@ -101,6 +101,7 @@ class Tape {
     std::uint32_t random = kNone;
     std::uint32_t ordinal = 0;  // among all operators of forward
     CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
+    bool is_cheap = false;   // see OperatorTraits
     bool is_asked = false;   // the policy was asked
     bool is_pinned = false;  // by save() or recompute(): the decision is theirs
   };
@@ -167,6 +168,8 @@ class Tape {
   std::vector<RngState> random;
   absl::flat_hash_map<TapeValueId, Given> given;
   std::vector<Tensor> slots;
+  // Slots without a value: saved on another thread than the recorder's, by a backward inside.
+  absl::flat_hash_map<std::uint32_t, KeptResult> held;
   std::uint32_t generation = 0;  // counts the changes of the operators' numbers
 };
 

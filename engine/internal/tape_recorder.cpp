@@ -3,6 +3,7 @@
 #include "reprise/engine/internal/tape_recorder.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/StringUtil.h>
@@ -27,9 +28,10 @@ namespace {
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
 
-// Memory that the tensor does not own, as from_blob()'s.
+// Memory that the tensor does not own, as from_blob()'s. Parameters are the model's all the same.
 bool is_lent(const at::Tensor& tensor) {
-  return has_geometry(tensor) && tensor.storage().nbytes() > 0 &&
+  const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  return !is_parameter && has_geometry(tensor) && tensor.storage().nbytes() > 0 &&
          tensor.storage().data_ptr().get() != nullptr &&
          tensor.storage().data_ptr().get_context() == nullptr;
 }
@@ -56,6 +58,7 @@ Memory TapeRecorder::key_of(const at::Tensor& tensor) {
 void TapeRecorder::intercept(const OperatorCall& call) {
   start_call();
   note_versions();
+  read_now_.clear();
   const OperatorTraits& traits = call.traits;
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
     pass_on(call, next_);
@@ -66,12 +69,13 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.ordinal = calls_++;
   if (traits.is_inplace_view || is_bypassed() || hooks_internal::current_backward() != backward_ ||
       !encode_arguments(call)) {
-    tape_.arguments.resize(op.first_argument);
+    leave_out(op);
     run_unseen(call);
     return;
   }
   op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
   op.context = current_context();
+  op.is_cheap = traits.is_cheap;
   const std::vector<Written> written = written_by(call);
   prepare_writes(call, written);
   std::optional<RngState> rng;
@@ -96,7 +100,18 @@ void TapeRecorder::intercept(const OperatorCall& call) {
 
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   note_versions();
-  return look_up(tensor, /*is_read=*/true);
+  const Tape::Tensor found = look_up(tensor, Use::kRead);
+  read_now_.clear();
+  return found;
+}
+
+// No replay runs the operator, so none reads what it has read.
+void TapeRecorder::leave_out(const Tape::Operator& op) {
+  tape_.arguments.resize(op.first_argument);
+  for (const TapeValueId value : read_now_) {
+    info_[value].is_read = false;
+  }
+  read_now_.clear();
 }
 
 bool TapeRecorder::encode_arguments(const OperatorCall& call) {
@@ -104,16 +119,16 @@ bool TapeRecorder::encode_arguments(const OperatorCall& call) {
   const auto& written = call.traits.written(arguments);
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {
     const bool is_read = std::find(written.begin(), written.end(), index) == written.end();
-    if (!encode(arguments[index], is_read)) {
+    if (!encode(arguments[index], is_read ? Use::kRead : use_of_targets(call))) {
       return false;
     }
   }
   return true;
 }
 
-bool TapeRecorder::encode(const c10::IValue& argument, bool is_read) {
+bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
   if (argument.isTensor()) {
-    encode_tensor(argument.toTensor(), is_read);
+    encode_tensor(argument.toTensor(), use);
     return true;
   }
   if (argument.isTensorList() || argument.isOptionalTensorList()) {
@@ -122,7 +137,7 @@ bool TapeRecorder::encode(const c10::IValue& argument, bool is_read) {
         {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
          static_cast<std::uint32_t>(elements.size()), Tape::kNone});
     for (const c10::IValue& element : elements) {
-      encode_tensor(element.isTensor() ? element.toTensor() : at::Tensor(), is_read);
+      encode_tensor(element.isTensor() ? element.toTensor() : at::Tensor(), use);
     }
     return true;
   }
@@ -133,13 +148,13 @@ bool TapeRecorder::encode(const c10::IValue& argument, bool is_read) {
   return true;
 }
 
-void TapeRecorder::encode_tensor(const at::Tensor& tensor, bool is_read) {
+void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
   // Numbers that LibTorch wraps into tensors come and go out of the dispatcher's sight.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     tape_.arguments.push_back({Kind::kConstant, constant(tensor), Tape::kNone});
     return;
   }
-  const Tape::Tensor found = look_up(tensor, is_read);
+  const Tape::Tensor found = look_up(tensor, use);
   tape_.arguments.push_back({Kind::kTensor, found.value, found.geometry});
 }
 
@@ -184,7 +199,8 @@ std::uint32_t TapeRecorder::current_context() {
   return static_cast<std::uint32_t>(tape_.contexts.size() - 1);
 }
 
-Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, bool is_read) {
+Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
+  const bool is_read = use == Use::kRead;
   const Memory memory = key_of(tensor);
   const auto found = storages_.find(memory);
   TapeValueId value = Tape::kNone;
@@ -194,13 +210,44 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, bool is_read) {
     value = new_given(memory, tensor, Why::kOutside);
   } else if (found->second.is_outside) {
     value = check_unchanged(found->second.current, memory, tensor);
-  } else if (is_read && info_[found->second.current].is_unfilled) {
+  } else if (is_filled_out_of_sight(found->second.current, tensor, use)) {
     value = new_given(memory, tensor, Why::kOutOfSight);
   } else {
     value = found->second.current;
   }
-  info_[value].is_read = info_[value].is_read || is_read;
+  if (is_read && !info_[value].is_read) {
+    info_[value].is_read = true;
+    read_now_.push_back(value);
+  }
   return {value, has_geometry(tensor) ? geometry_of(tensor) : Tape::kNone};
+}
+
+bool TapeRecorder::is_filled_out_of_sight(TapeValueId value, const at::Tensor& tensor,
+                                          Use use) const {
+  if (use == Use::kOverwritten) {
+    return false;
+  }
+  const bool may_wait = tensor.is_cpu() || use == Use::kRead;
+  return info_[value].unfilled_bytes > 0 ||
+         (info_[value].is_factorys && may_wait && !is_as_made(value, tensor));
+}
+
+// Whether the tensor has the values that its operator gives. Not asked of a device, which would
+// have to be waited for.
+bool TapeRecorder::is_as_made(TapeValueId value, const at::Tensor& tensor) const {
+  if (!tensor.is_cpu()) {
+    return false;
+  }
+  const Tape::Operator& op = tape_.operators[tape_.values[value].op];
+  torch::jit::Stack stack;
+  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
+    stack.push_back(tape_.constants[tape_.arguments[i].number]);
+  }
+  const at::AutoDispatchBelowADInplaceOrView unseen_by_autograd;
+  const InterceptionScope unseen(nullptr);
+  op.op.callBoxed(&stack);
+  return stack.size() == 1 && stack[0].isTensor() &&
+         is_same_memory(flat(stack[0].toTensor()), flat(tensor));
 }
 
 // The memory's owner may write to it, and free it, out of sight: each state of it is copied.
@@ -300,7 +347,7 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
   });
   if (!has_made && !writes_inside) {
     note_writes(written, /*is_run_again=*/false);
-    tape_.arguments.resize(op.first_argument);
+    leave_out(op);
     return false;
   }
   note_writes(written, /*is_run_again=*/true);
@@ -323,7 +370,8 @@ void TapeRecorder::note_results(const OperatorCall& call, const MemoryList& argu
         return;  // given, as soon as somebody reads it
       }
       const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
-      info_[value].is_unfilled = call.traits.leaves_memory_as_it_is;
+      info_[value].unfilled_bytes = call.traits.leaves_memory_as_it_is ? info_[value].bytes : 0;
+      info_[value].is_factorys = arguments.empty() && !call.traits.is_random;
       tape_.made.push_back({value, info_[value].geometry, place});
     });
   }

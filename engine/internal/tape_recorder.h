@@ -18,10 +18,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/internal/memory.h"
+#include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/policy_region.h"
 #include "reprise/engine/internal/region_stats.h"
 #include "reprise/engine/internal/tape.h"
@@ -43,6 +45,8 @@ class TapeRecorder final : public PolicyRegion {
 
   void intercept(const OperatorCall& call) override;
 
+  bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
+
   // Where a tensor that autograd saves now is to be found.
   Tape::Tensor slot(const at::Tensor& tensor);
 
@@ -59,7 +63,10 @@ class TapeRecorder final : public PolicyRegion {
   };
   struct ValueInfo {
     bool is_read = false;
-    bool is_unfilled = false;  // nothing that the dispatcher has seen has been written to it
+    std::int64_t unfilled_bytes =
+        0;                     // to which nothing that the dispatcher has seen has been written
+    bool is_factorys = false;  // made of nothing but constants, as by zeros(): likely to be filled
+                               // through a pointer
     std::uint32_t geometry = Tape::kNone;
     std::int64_t bytes = 0;
   };
@@ -79,16 +86,22 @@ class TapeRecorder final : public PolicyRegion {
   // A storage, or, without one to speak of, the tensor itself.
   static Memory key_of(const at::Tensor& tensor);
 
+  // What an operator does with a tensor. A target is changed or overwritten.
+  enum class Use : std::uint8_t { kRead, kChanged, kOverwritten };
+  static Use use_of_targets(const OperatorCall& call) {
+    return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
+  }
+
   // Arguments.
-  bool encode(const c10::IValue& argument, bool is_read);
+  bool encode(const c10::IValue& argument, Use use);
   bool encode_arguments(const OperatorCall& call);
-  void encode_tensor(const at::Tensor& tensor, bool is_read);
+  void encode_tensor(const at::Tensor& tensor, Use use);
   std::uint32_t constant(const c10::IValue& value);
   std::uint32_t geometry_of(const at::Tensor& tensor);
   std::uint32_t current_context();
 
   // Storages and values.
-  Tape::Tensor look_up(const at::Tensor& tensor, bool is_read);
+  Tape::Tensor look_up(const at::Tensor& tensor, Use use);
   TapeValueId new_value(Memory memory, const at::Tensor& tensor, Tape::Value value,
                         bool is_outside);
   TapeValueId new_given(Memory memory, const at::Tensor& tensor, Tape::Given::Why why);
@@ -97,9 +110,12 @@ class TapeRecorder final : public PolicyRegion {
   void note_versions();
   void move_slots(TapeValueId from, TapeValueId to);
   TapeValueId look_up_lent(Memory memory, const at::Tensor& tensor);
+  bool is_as_made(TapeValueId value, const at::Tensor& tensor) const;
+  bool is_filled_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
 
   // Operators.
   void run_unseen(const OperatorCall& call);
+  void leave_out(const Tape::Operator& op);
   std::vector<Written> written_by(const OperatorCall& call);
   void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
   void prepare_write_outside(const Written& write, bool is_run_again, bool is_read_by_it);
@@ -134,10 +150,12 @@ class TapeRecorder final : public PolicyRegion {
   const Options options_;
   OperatorInterceptor* const next_;
   const int backward_;  // in which the region runs, or -1
+  const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
   absl::flat_hash_map<Memory, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value
   std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads
+  std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
   std::vector<TapeValueId> written_now_;  // given ones
   std::vector<CountedWrite> writes_to_be_counted_;
   std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew

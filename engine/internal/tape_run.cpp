@@ -2,11 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/tape_run.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/List.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/empty_strided.h>
-#include <c10/core/DefaultDtype.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -16,6 +13,7 @@
 #include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/profiler_range.h"
 #include "reprise/engine/internal/recomputing_scope.h"
+#include "reprise/engine/internal/tape_context.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -23,64 +21,6 @@ namespace {
 
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
-
-// With the strides that forward's tensor had, if what has brought it back gives others.
-at::Tensor with_strides(at::Tensor tensor, const Geometry& geometry) {
-  const bool is_same = std::equal(geometry.strides.begin(), geometry.strides.end(),
-                                  tensor.strides().begin(), tensor.strides().end());
-  if (is_same) {
-    return tensor;
-  }
-  return at::empty_strided(geometry.sizes, geometry.strides, tensor.options()).copy_(tensor);
-}
-
-// What forward had included, and what has been included here to see operators.
-c10::DispatchKeySet included_keys(const Tape::Context& context) {
-  return context.keys.included_ | c10::impl::tls_local_dispatch_key_set().included_;
-}
-
-// Operators enter the dispatcher below the key where forward has recorded them.
-c10::DispatchKeySet excluded_keys(const Tape::Context& context) {
-  const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
-  return context.keys.excluded_ | (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - below);
-}
-
-// While alive, the thread is as the operator found it in forward.
-class ContextGuard {
- public:
-  explicit ContextGuard(const Tape::Context& context)
-      : keys_(included_keys(context), excluded_keys(context)),
-        grad_mode_(context.is_grad_enabled),
-        dtype_(c10::get_default_dtype()) {
-    if (c10::typeMetaToScalarType(dtype_) != context.default_dtype) {
-      c10::set_default_dtype(c10::scalarTypeToTypeMeta(context.default_dtype));
-    }
-    at::Context& global = at::globalContext();
-    if (global.deterministicAlgorithms() != context.is_deterministic) {
-      is_deterministic_ = global.deterministicAlgorithms();
-      global.setDeterministicAlgorithms(context.is_deterministic,
-                                        global.deterministicAlgorithmsWarnOnly());
-    }
-  }
-  ~ContextGuard() {
-    if (c10::get_default_dtype() != dtype_) {
-      c10::set_default_dtype(dtype_);
-    }
-    if (is_deterministic_) {
-      at::Context& global = at::globalContext();
-      global.setDeterministicAlgorithms(*is_deterministic_,
-                                        global.deterministicAlgorithmsWarnOnly());
-    }
-  }
-  ContextGuard(const ContextGuard&) = delete;
-  ContextGuard& operator=(const ContextGuard&) = delete;
-
- private:
-  c10::impl::ForceDispatchKeyGuard keys_;
-  c10::AutoGradMode grad_mode_;  // kernels ask for it
-  caffe2::TypeMeta dtype_;
-  std::optional<bool> is_deterministic_;
-};
 
 }  // namespace
 
@@ -90,6 +30,7 @@ TapeRun::Filled TapeRun::fill(const std::vector<bool>& wanted, std::optional<std
     restart(wanted);
   }
   absl::Cleanup is_broken = [this] { generation_.reset(); };
+  ++pass_;
   wanted_ = wanted;
   std::vector<std::uint32_t> slots;
   if (asked) {
@@ -163,7 +104,11 @@ std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots
     }
   };
   for (const std::uint32_t slot : slots) {
-    need(tape_.slots[slot].value);
+    const TapeValueId value = tape_.slots[slot].value;
+    need(value);
+    if (value != Tape::kNone) {
+      work_[value].asked_in = pass_;
+    }
   }
   for (std::size_t next = 0; next < operators.size(); ++next) {
     tape_.for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
@@ -200,7 +145,7 @@ void TapeRun::run(std::uint32_t index) {
     tape_.random[op.random].restore();
   }
   {
-    const ContextGuard context(tape_.contexts[op.context]);
+    const TapeContextGuard context(tape_.contexts[op.context]);
     // LibTorch returns out= arguments by reference, and pushes them when it has dropped its own.
     const torch::jit::Stack held = op.end_write > op.first_write ? stack : torch::jit::Stack();
     op.op.callBoxed(&stack);
@@ -291,7 +236,12 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op) {
     fill_slots_of(value);
     free_if_unused(value);
   };
-  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+  std::uint32_t first = op.first_made;
+  if (is_left_for_later(op)) {
+    tape_.for_each_use(op, [this](TapeValueId value) { ++work_[value].uses; });
+    free_if_unused(tape_.made[first++].value);
+  }
+  for (std::uint32_t i = first; i < op.end_made; ++i) {
     finish(tape_.made[i].value);
   }
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
@@ -302,70 +252,45 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op) {
   tape_.for_each_use(op, [this](TapeValueId value) { free_if_unused(value); });
 }
 
+// See Note [Left for later].
+bool TapeRun::is_left_for_later(const Tape::Operator& op) const {
+  constexpr std::size_t kWorthwhileBytes = 256 * 1024;
+  if (!op.is_cheap || op.first_made == op.end_made) {
+    return false;
+  }
+  const TapeValueId value = tape_.made[op.first_made].value;
+  const Work& work = work_[value];
+  const std::uint32_t slot = first_slot_of(value);
+  if (slot == Tape::kNone || work.asked_in == pass_ || work.uses != work.pass_uses ||
+      work.base.tensor.storage().nbytes() < kWorthwhileBytes) {
+    return false;
+  }
+  bool is_held = true;
+  tape_.for_each_tensor_argument(op, [&](const Tape::Tensor& argument) {
+    is_held = is_held && is_held_beyond(slot, argument.value);
+  });
+  return is_held;
+}
+
+bool TapeRun::is_held_beyond(std::uint32_t slot, TapeValueId value) const {
+  if (is_at_hand(value)) {
+    const Tape::Given& given = tape_.given.at(value);
+    const bool is_unpacked = given.input ? !given.input->is_packed() : given.kept.alias.defined();
+    return given.is_parameter || is_unpacked;
+  }
+  return work_[value].filled_in == pass_ && first_slot_of(value) < slot;
+}
+
+std::uint32_t TapeRun::first_slot_of(TapeValueId value) const {
+  const auto first =
+      std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
+  return first != slots_.end() && first->first == value ? first->second : Tape::kNone;
+}
+
 void TapeRun::free_if_unused(TapeValueId value) {
   if (work_[value].uses == 0 && work_[value].pass_uses == 0) {
     work_[value].base = {};
   }
-}
-
-at::Tensor TapeRun::look_at(const Tape::Tensor& tensor) {
-  const auto written = std::find_if(written_.begin(), written_.end(),
-                                    [&](const auto& entry) { return entry.first == tensor.value; });
-  const Base& base = written == written_.end() ? base_of(tensor.value) : written->second;
-  return tensor.geometry == Tape::kNone
-             ? base.tensor
-             : tape_.geometries[tensor.geometry].look_at(base.tensor, base.shift);
-}
-
-const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
-  Base& base = work_[value].base;
-  if (!base.tensor.defined()) {
-    base = load(value);
-  } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
-    fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
-                          ", which has been changed in place since it was recomputed"));
-  }
-  return base;
-}
-
-TapeRun::Base TapeRun::load(TapeValueId value) const {
-  const auto found = tape_.given.find(value);
-  TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
-  Tape::Given& given = found->second;
-  if (given.geometry == Tape::kNone) {
-    const at::Tensor tensor = load_tensor(given);
-    return {tensor, 0, version_of(tensor)};
-  }
-  const Geometry& geometry = tape_.geometries[given.geometry];
-  const at::Tensor tensor = with_strides(load_tensor(given), geometry);
-  return {tensor, tensor.storage_offset() - geometry.offset, version_of(tensor)};
-}
-
-at::Tensor TapeRun::load_tensor(Tape::Given& given) const {
-  const bool may_change = record_.allow_external_mutation;
-  if (given.lost && !may_change) {
-    fail_mutated(c10::str("a tensor from outside the region, ", *given.lost));
-  }
-  if (given.input) {
-    at::Tensor tensor = given.input->restore();
-    const auto change =
-        given.input->is_packed() ? std::nullopt : given.input->in_place_change(tensor);
-    if (change && !may_change) {
-      fail_mutated(c10::str("a tensor from outside the region, ", *change));
-    }
-    return tensor;
-  }
-  const KeptResult& kept = given.kept;
-  if (given.why == Why::kPolicy && kept.is_mutated()) {
-    fail_kept_mutated(kept);
-  }
-  const bool is_checked = given.why == Why::kOutside || given.why == Why::kOutOfSight;
-  if (is_checked && kept.is_mutated() && !may_change) {
-    fail_mutated(c10::str("a tensor from outside the region, ", lost_words(given)));
-  }
-  return kept.host     ? kept.host->restore()
-         : kept.packed ? kept.packed->call_unpack_hook()
-                       : kept.alias;
 }
 
 void TapeRun::fill_slots_of(TapeValueId value) {
@@ -380,14 +305,19 @@ void TapeRun::fill_slot(std::uint32_t slot) {
     return;
   }
   wanted_[slot] = false;
-  at::Tensor tensor = look_at(tape_.slots[slot]);
+  const bool is_held = tape_.slots[slot].value == Tape::kNone;
+  at::Tensor tensor = is_held ? held_tensor(slot) : look_at(tape_.slots[slot]);
   if (tape_.slots[slot].geometry == Tape::kNone) {
     tensor = hooks_internal::detached_alias(tensor);
   }
   check_contents(slot, tensor);
   const std::int64_t version = version_of(tensor);
   filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version});
+  if (is_held) {
+    return;
+  }
   const TapeValueId value = tape_.slots[slot].value;
+  work_[value].filled_in = pass_;
   if (is_at_hand(value)) {
     free_if_unused(value);
   }
@@ -403,26 +333,6 @@ void TapeRun::check_contents(std::uint32_t slot, const at::Tensor& tensor) const
                                     " (result of ", record_.slots[slot].producer(),
                                     ") is not recomputed as it was saved: ", *difference));
   }
-}
-
-void TapeRun::fail_mutated(const std::string& what) const {
-  throw MutationError(c10::str(
-      "[checkpoint] region '", record_.name, "': ", running_ ? words(*running_) : "a saved tensor",
-      running_ ? " reads " : " is ", what,
-      ". Change a clone instead, or set allow_external_mutation to accept the new values"));
-}
-
-void TapeRun::fail_kept_mutated(const KeptResult& kept) const {
-  throw MutationError(c10::str(
-      "[checkpoint] region '", record_.name, "': a tensor that the policy keeps has been mutated: ",
-      TensorMetadata(kept.alias).to_string(), ", kept at version ", kept.version,
-      ", is now at version ", version_of(kept.alias),
-      ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
-}
-
-std::string TapeRun::words(std::uint32_t index) const {
-  const Tape::Operator& op = tape_.operators[index];
-  return c10::str("operator ", op.ordinal, ", ", op.op.operator_name());
 }
 
 }  // namespace reprise::engine_internal

@@ -7,6 +7,13 @@
 // Note [When a value is freed]: what has been computed stays as long as an operator that a wanted
 // slot depends on has still to read it, so that each operator runs once a session. Slots that a
 // computation comes by are filled on the way.
+//
+// Note [Left for later]: a large value that an elementwise operator computes from tensors that are
+// held anyway (slots filled in the same pass, parameters) is not kept for its slot when a
+// computation comes by. It is computed a second time when it is asked for. So the dropped attention
+// weights do not lie about beside the weights and the mask that they are the product of.
+// Backward asks for slots about in the reverse of the order in which they were saved: only slots
+// that were saved earlier count as held.
 #ifndef REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
 #define REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
 
@@ -54,6 +61,8 @@ class TapeRun {
     Base base;
     std::uint32_t uses = 0;       // by operators that have not run, in this session
     std::uint32_t pass_uses = 0;  // in this pass
+    std::uint32_t asked_in = 0;   // the pass that was to compute it for a slot
+    std::uint32_t filled_in = 0;  // the pass that has filled slots with it
   };
 
   void restart(const std::vector<bool>& wanted);
@@ -65,6 +74,9 @@ class TapeRun {
   torch::jit::Stack arguments_of(const Tape::Operator& op);
   void take_results(std::uint32_t index, const torch::jit::Stack& stack);
   void fill_slots_and_free(const Tape::Operator& op);
+  bool is_left_for_later(const Tape::Operator& op) const;
+  bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
+  std::uint32_t first_slot_of(TapeValueId value) const;
   void free_if_unused(TapeValueId value);
 
   const Base& base_of(TapeValueId value);
@@ -73,6 +85,7 @@ class TapeRun {
   at::Tensor look_at(const Tape::Tensor& tensor);
   void fill_slots_of(TapeValueId value);
   void fill_slot(std::uint32_t slot);
+  at::Tensor held_tensor(std::uint32_t slot) const;
   void check_contents(std::uint32_t slot, const at::Tensor& tensor) const;
 
   [[noreturn]] void fail_mutated(const std::string& what) const;
@@ -82,6 +95,7 @@ class TapeRun {
   RegionRecord& record_;
   Tape& tape_;
   std::optional<std::uint32_t> generation_;
+  std::uint32_t pass_ = 0;
   std::size_t operators_ = 0;                                 // on the tape when the session began
   std::vector<Work> work_;                                    // of each value
   std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value

@@ -28,7 +28,7 @@ std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& 
   std::vector<Written> written;
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-      const Tape::Tensor found = look_up(tensor, /*is_read=*/false);
+      const Tape::Tensor found = look_up(tensor, use_of_targets(call));
       const bool is_known = std::any_of(written.begin(), written.end(), [&](const Written& other) {
         return other.before == found.value;
       });
@@ -107,6 +107,9 @@ void TapeRecorder::note_write_inside(const Written& write) {
   const TapeValueId after =
       new_value(write.memory, write.tensor, {.op = index}, /*is_outside=*/false);
   info_[after].geometry = geometry;
+  const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
+  info_[after].unfilled_bytes =
+      std::max<std::int64_t>(0, info_[write.before].unfilled_bytes - written_bytes);
   tape_.writes.push_back({write.before, after});
   const Tape::Given* const kept = given(write.before);
   if (kept != nullptr && kept->kept.alias.defined() && follows) {

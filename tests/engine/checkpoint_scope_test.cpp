@@ -5,7 +5,9 @@
 // right is tested together with the function form (under_policies.h, conformance/).
 #include "reprise/engine/checkpoint_scope.h"
 
+#include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/pinning.h"
+#include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
 
@@ -85,6 +87,34 @@ TEST_F(CheckpointScopeTest, EachOperatorRunsOnceASession) {
   EXPECT_EQ(counter.count("aten::atan2"), 1U);
 }
 
+// See Note [Left for later].
+TEST_F(CheckpointScopeTest, WhatIsCheapToComputeFromOtherSlotsIsNotHeld) {
+  constexpr std::int64_t kWidth = 512;
+  constexpr std::int64_t kMatrix = kWidth * kWidth * 4;
+  const at::Tensor x = leaf({kWidth, kWidth});
+  const at::Tensor w = leaf({kWidth, kWidth});
+  const at::Tensor wide = leaf({kWidth, 4 * kWidth});
+  const auto code = [&] {
+    const at::Tensor weights = x.mm(w).softmax(1);
+    return at::sigmoid(weights).mm(w).mm(wide).tanh();  // whose backward needs most memory
+  };
+  const auto gradients_of = [&](Replay replay) {
+    const at::Tensor y = checkpoint({.replay = replay}, code);
+    const at::Tensor seed = at::ones_like(y);
+    reset_peak_cpu_memory();
+    const std::int64_t before = cpu_memory().current_bytes;
+    const auto gradients = torch::autograd::grad({watch(y)}, {x, w, wide}, {seed});
+    return std::pair(gradients, cpu_memory().peak_bytes - before);
+  };
+  const auto [expected, function_bytes] = gradients_of(Replay::kFunction);
+  KernelCounter counter;
+  const auto [found, tape_bytes] = gradients_of(Replay::kTape);
+  expect_same_bits(found, expected);
+  EXPECT_EQ(counter.count("aten::sigmoid"), 1U + 2U);
+  EXPECT_EQ(counter.count("aten::_softmax"), 1U + 1U);
+  EXPECT_EQ(function_bytes - tape_bytes, kMatrix);
+}
+
 TEST_F(CheckpointScopeTest, AWriteThroughAViewAfterTheSaveChangesNoSlot) {
   const at::Tensor x = leaf({4, 4});
   const auto gradient = [&](bool in_scope) {
@@ -151,19 +181,52 @@ TEST_F(CheckpointScopeTest, AnInputThatIsChangedLaterIsAnErrorThatNamesTheReader
   }
 }
 
-TEST_F(CheckpointScopeTest, MemoryFilledOutOfSightIsKept) {
+void fill_through_pointer(const at::Tensor& table) {
+  for (int i = 0; i < table.numel(); ++i) {
+    table.mutable_data_ptr<float>()[i] = static_cast<float>(i);
+  }
+}
+
+TEST_F(CheckpointScopeTest, WhatIsFilledThroughAPointerIsKept) {
   const at::Tensor x = leaf({4});
+  const std::vector<std::function<at::Tensor()>> tables = {
+      [] { return at::empty({4}); }, [] { return at::zeros({4}); }, [] { return at::ones({4}); }};
+  for (const auto& make : tables) {
+    for (const bool is_scaled : {false, true}) {
+      const auto code = [&] {
+        const at::Tensor table = make();
+        fill_through_pointer(table);
+        if (is_scaled) {
+          table.mul_(2);
+        }
+        return at::sin(at::exp(x) * table).sum();
+      };
+      const auto expected = torch::autograd::grad({code()}, {x});
+      at::Tensor y;
+      {
+        const CheckpointScope scope;
+        y = code();
+      }
+      expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
+    }
+  }
+}
+
+TEST_F(CheckpointScopeTest, WhatOperatorsHaveFilledIsNotKept) {
+  const at::Tensor x = leaf({64, 64});
+  const std::int64_t before = live_cpu_bytes();
   at::Tensor y;
   {
-    CheckpointScope scope;
-    const at::Tensor table = at::empty({4});
-    for (int i = 0; i < 4; ++i) {
-      table.mutable_data_ptr<float>()[i] = static_cast<float>(i);
+    const CheckpointScope scope;
+    const at::Tensor rows = at::empty({64, 64});
+    for (int i = 0; i < 64; ++i) {
+      rows[i].fill_(i);
     }
-    y = at::sin(at::exp(x) * table).sum();
+    y = (at::exp(x) * rows * at::zeros({64, 64}).add_(2) * at::ones({64, 64})).sum();
   }
-  const at::Tensor table = at::arange(4, at::kFloat);
-  const auto expected = torch::autograd::grad({at::sin(at::exp(x) * table).sum()}, {x});
+  EXPECT_EQ(live_cpu_bytes() - before, 4);
+  const auto expected = torch::autograd::grad(
+      {(at::exp(x) * at::arange(64, at::kFloat).unsqueeze(1) * 2).sum()}, {x});
   expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
 }
 
@@ -238,6 +301,46 @@ TEST_F(CheckpointScopeTest, AFunctionWithATapeRunsOnceAndMayBeGone) {
   const auto expected = torch::autograd::grad({at::sin(at::exp(x)).sum()}, {x});
   expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
   EXPECT_EQ(runs, 1);
+}
+
+// A layer's product is looked at through a view that is none by its schema, then the bias is added.
+TEST_F(CheckpointScopeTest, WhatAPolicyKeepsFollowsAWriteThroughAView) {
+  const at::Tensor x = leaf({2, 3, 8});
+  const at::Tensor w = leaf({8, 8});
+  const std::int64_t before = live_cpu_bytes();
+  at::Tensor y;
+  {
+    const CheckpointScope scope({.policy = policies::save_matmuls()});
+    y = at::_unsafe_view(x.reshape({6, 8}).mm(w), {2, 3, 8}).add_(1).exp().sum();
+  }
+  EXPECT_EQ(live_cpu_bytes() - before, x.numel() * 4 + 4);
+  KernelCounter counter;
+  torch::autograd::grad({watch(y)}, {x});
+  EXPECT_EQ(counter.count("aten::mm"), 1U);  // that of backward
+  EXPECT_EQ(counter.count("aten::add_"), 0U);
+}
+
+struct Double : torch::autograd::Function<Double> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& in) {
+    context->save_for_backward({in});
+    return in * 2;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0] * 2 + context->get_saved_variables()[0] * 0};
+  }
+};
+
+// The enclosing region gives it to one node after the other.
+TEST_F(CheckpointScopeTest, AnInputThatSeveralNodesReadIsRebuiltForEach) {
+  const at::Tensor x = leaf({4});
+  const auto code = [](const at::Tensor& in) {
+    const at::Tensor h = at::exp(in);
+    const CheckpointScope scope;
+    return at::cos(h) + Double::apply(h);
+  };
+  const auto expected = torch::autograd::grad({code(x).sum()}, {x});
+  expect_same_bits(torch::autograd::grad({watch(checkpoint(code, x).sum())}, {x}), expected);
 }
 
 TEST_F(CheckpointScopeTest, WithoutGradModeNothingIsRecorded) {

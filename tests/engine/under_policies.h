@@ -174,6 +174,7 @@ class UnderPolicies : public ConformanceTest {
         ADD_FAILURE() << error.what_without_backtrace();
       }
       EXPECT_EQ(live_frames(), 0);
+      EXPECT_EQ(nodes_alive(), 0U);  // also lets go of watched nodes, and they of their tensors
       EXPECT_EQ(live_cpu_bytes(), bytes);
     }
   }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// How a replay comes by the tensors that its operators take and that slots are given.
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/internal/tape_run.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+// With the strides that forward's tensor had, if what has brought it back gives others.
+at::Tensor with_strides(at::Tensor tensor, const Geometry& geometry) {
+  const bool is_same = std::equal(geometry.strides.begin(), geometry.strides.end(),
+                                  tensor.strides().begin(), tensor.strides().end());
+  if (is_same) {
+    return tensor;
+  }
+  return at::empty_strided(geometry.sizes, geometry.strides, tensor.options()).copy_(tensor);
+}
+
+}  // namespace
+
+at::Tensor TapeRun::look_at(const Tape::Tensor& tensor) {
+  const auto written = std::find_if(written_.begin(), written_.end(),
+                                    [&](const auto& entry) { return entry.first == tensor.value; });
+  const Base& base = written == written_.end() ? base_of(tensor.value) : written->second;
+  return tensor.geometry == Tape::kNone
+             ? base.tensor
+             : tape_.geometries[tensor.geometry].look_at(base.tensor, base.shift);
+}
+
+const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
+  Base& base = work_[value].base;
+  if (!base.tensor.defined()) {
+    base = load(value);
+  } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
+    fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
+                          ", which has been changed in place since it was recomputed"));
+  }
+  return base;
+}
+
+TapeRun::Base TapeRun::load(TapeValueId value) const {
+  const auto found = tape_.given.find(value);
+  TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
+  Tape::Given& given = found->second;
+  if (given.geometry == Tape::kNone) {
+    const at::Tensor tensor = load_tensor(given);
+    return {tensor, 0, version_of(tensor)};
+  }
+  const Geometry& geometry = tape_.geometries[given.geometry];
+  const at::Tensor tensor = with_strides(load_tensor(given), geometry);
+  return {tensor, tensor.storage_offset() - geometry.offset, version_of(tensor)};
+}
+
+at::Tensor TapeRun::load_tensor(Tape::Given& given) const {
+  const bool may_change = record_.allow_external_mutation;
+  if (given.lost && !may_change) {
+    fail_mutated(c10::str("a tensor from outside the region, ", *given.lost));
+  }
+  if (given.input) {
+    at::Tensor tensor = given.input->restore();
+    const auto change = given.input->in_place_change(tensor);
+    if (change && !may_change) {
+      fail_mutated(c10::str("a tensor from outside the region, ", *change));
+    }
+    return tensor;
+  }
+  const KeptResult& kept = given.kept;
+  if (given.why == Why::kPolicy && kept.is_mutated()) {
+    fail_kept_mutated(kept);
+  }
+  const bool is_checked = given.why == Why::kOutside || given.why == Why::kOutOfSight;
+  if (is_checked && kept.is_mutated() && !may_change) {
+    fail_mutated(c10::str("a tensor from outside the region, ", lost_words(given)));
+  }
+  return kept.host     ? kept.host->restore()
+         : kept.packed ? kept.packed->call_unpack_hook()
+                       : kept.alias;
+}
+
+at::Tensor TapeRun::held_tensor(std::uint32_t slot) const {
+  const KeptResult& held = tape_.held.at(slot);
+  if (held.is_mutated() && !record_.allow_external_mutation) {
+    fail_mutated(TensorMetadata(held.alias).to_string());
+  }
+  return held.alias;
+}
+
+void TapeRun::fail_mutated(const std::string& what) const {
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name, "': ", running_ ? words(*running_) : "a saved tensor",
+      running_ ? " reads " : " is ", what,
+      ". Change a clone instead, or set allow_external_mutation to accept the new values"));
+}
+
+void TapeRun::fail_kept_mutated(const KeptResult& kept) const {
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name, "': a tensor that the policy keeps has been mutated: ",
+      TensorMetadata(kept.alias).to_string(), ", kept at version ", kept.version,
+      ", is now at version ", version_of(kept.alias),
+      ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
+}
+
+std::string TapeRun::words(std::uint32_t index) const {
+  const Tape::Operator& op = tape_.operators[index];
+  return c10::str("operator ", op.ordinal, ", ", op.op.operator_name());
+}
+
+}  // namespace reprise::engine_internal
