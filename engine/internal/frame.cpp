@@ -43,10 +43,10 @@ class SessionEnd {
   SessionId id_;
 };
 
-TapeRun::Filled replay_tape(RegionRecord& record, TapeRun& run, const std::vector<bool>& wanted,
-                            std::optional<std::uint32_t> slot) {
+TapeRun::Filled replay_tape(RegionRecord& record, TapeRun& run, std::optional<std::uint32_t> slot,
+                            TapeRun::Wants wants) {
   const auto start = std::chrono::steady_clock::now();
-  auto values = run.fill(wanted, record.fills_region ? std::nullopt : slot);
+  auto values = run.fill(record.fills_region ? std::nullopt : slot, wants);
   if (record.stats) {
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
     record.stats->replays.fetch_add(1);
@@ -217,16 +217,13 @@ std::shared_ptr<Session> Frame::open(const Request& request) {
   return session;
 }
 
-std::vector<bool> Frame::wanted_by(const Session& session,
-                                   std::optional<std::uint32_t> slot) const {
-  std::vector<bool> wanted(alive_);
-  for (std::uint32_t other = 0; other < wanted.size(); ++other) {
-    wanted[other] = wanted[other] && session.wants(other);
+bool Frame::wants_any(const Session& session) const {
+  for (std::uint32_t slot = 0; slot < alive_.size(); ++slot) {
+    if (alive_[slot] && session.wants(slot)) {
+      return true;
+    }
   }
-  if (slot) {
-    wanted[*slot] = true;
-  }
-  return wanted;
+  return false;
 }
 
 void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
@@ -244,9 +241,8 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
     if (slot) {
       session.restart_if_taken(*slot);
     }
-    std::vector<bool> wanted = wanted_by(session, slot);
-    if (std::find(wanted.begin(), wanted.end(), true) != wanted.end()) {
-      replay_into(session, std::move(wanted), slot);
+    if (slot || wants_any(session)) {
+      replay_into(session, slot);
     }
     if (!slot) {
       return;
@@ -254,10 +250,17 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
   }
 }
 
-TapeRun::Filled Frame::replay(Session& session, std::vector<bool> wanted,
-                              std::optional<std::uint32_t> slot) {
+TapeRun::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
+  const auto wants = [&](std::uint32_t other) {
+    const MutexLock lock(mutex_);
+    return other == slot || (alive_[other] && session.wants(other));
+  };
   if (record_.tape) {
-    return replay_tape(record_, session.tape_run(record_), wanted, slot);
+    return replay_tape(record_, session.tape_run(record_), slot, wants);
+  }
+  std::vector<bool> wanted(record_.slots.size());
+  for (std::uint32_t other = 0; other < wanted.size(); ++other) {
+    wanted[other] = wants(other);
   }
   const auto pass = std::make_shared<ReplayPass>(record_, std::move(wanted));
   pass->run();
@@ -269,8 +272,7 @@ TapeRun::Filled Frame::replay(Session& session, std::vector<bool> wanted,
   return pass->take_values();
 }
 
-void Frame::replay_into(Session& session, std::vector<bool> wanted,
-                        std::optional<std::uint32_t> slot) {
+void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot) {
   session.replaying = std::this_thread::get_id();
   const absl::Cleanup done = [&] {
     session.replaying = std::thread::id();
@@ -280,7 +282,7 @@ void Frame::replay_into(Session& session, std::vector<bool> wanted,
   {
     mutex_.unlock();
     const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); };
-    values = replay(session, std::move(wanted), slot);
+    values = replay(session, slot);
   }
   for (auto& [filled, value] : values) {
     if (alive_[filled]) {

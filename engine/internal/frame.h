@@ -74,13 +74,11 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Waits for, or does, the replay that supplies `slot` (or, without one, whatever is missing).
   void fill(Session& session, std::optional<std::uint32_t> slot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void replay_into(Session& session, std::vector<bool> wanted, std::optional<std::uint32_t> slot)
+  void replay_into(Session& session, std::optional<std::uint32_t> slot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Without the lock.
-  TapeRun::Filled replay(Session& session, std::vector<bool> wanted,
-                         std::optional<std::uint32_t> slot);
-  std::vector<bool> wanted_by(const Session& session, std::optional<std::uint32_t> slot) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  TapeRun::Filled replay(Session& session, std::optional<std::uint32_t> slot);
+  bool wants_any(const Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const;
 
   RegionRecord record_;  // its slots grow in forward only, on one thread at a time

@@ -24,21 +24,20 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-TapeRun::Filled TapeRun::fill(const std::vector<bool>& wanted, std::optional<std::uint32_t> asked) {
-  const bool has_grown = operators_ != tape_.operators.size() || slots_.size() != wanted.size();
+TapeRun::Filled TapeRun::fill(std::optional<std::uint32_t> asked, Wants wants) {
+  const bool has_grown =
+      planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
   if (generation_ != tape_.generation || has_grown) {
-    restart(wanted);
+    restart(wants);
   }
   absl::Cleanup is_broken = [this] { generation_.reset(); };
   ++pass_;
-  wanted_ = wanted;
   std::vector<std::uint32_t> slots;
   if (asked) {
-    wanted_[*asked] = true;
     slots = {*asked};
   } else {
-    for (std::uint32_t slot = 0; slot < wanted.size(); ++slot) {
-      if (wanted[slot]) {
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      if (wants(slot)) {
         slots.push_back(slot);
       }
     }
@@ -52,7 +51,7 @@ TapeRun::Filled TapeRun::fill(const std::vector<bool>& wanted, std::optional<std
     const InterceptionScope unseen(nullptr);
     const RngForkGuard generators(generators_of(operators));
     for (const std::uint32_t index : operators) {
-      run(index);
+      run(index, wants);
     }
     for (const std::uint32_t slot : slots) {
       fill_slot(slot);
@@ -62,13 +61,16 @@ TapeRun::Filled TapeRun::fill(const std::vector<bool>& wanted, std::optional<std
   return std::exchange(filled_, {});
 }
 
-void TapeRun::restart(const std::vector<bool>& wanted) {
+void TapeRun::restart(Wants wants) {
   generation_ = tape_.generation;
-  operators_ = tape_.operators.size();
+  planned_in_.assign(tape_.operators.size(), pass_);
   work_.assign(tape_.values.size(), {});
   filled_.clear();
+  filled_in_.assign(tape_.slots.size(), pass_);
   slots_.clear();
+  std::vector<bool> wanted(tape_.slots.size());
   for (std::uint32_t slot = 0; slot < wanted.size(); ++slot) {
+    wanted[slot] = wants(slot);
     slots_.emplace_back(tape_.slots[slot].value, slot);
   }
   std::sort(slots_.begin(), slots_.end());
@@ -90,7 +92,6 @@ bool TapeRun::is_at_hand(TapeValueId value) const {
 }
 
 std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots) {
-  std::vector<bool> is_planned(tape_.operators.size());
   std::vector<std::uint32_t> operators;
   const auto need = [&](TapeValueId value) {
     if (value == Tape::kNone || work_[value].base.tensor.defined() || is_at_hand(value)) {
@@ -98,8 +99,8 @@ std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots
     }
     const std::uint32_t op = tape_.values[value].op;
     TORCH_INTERNAL_ASSERT(op != Tape::kNone, "a value that nothing makes");
-    if (!is_planned[op]) {
-      is_planned[op] = true;
+    if (planned_in_[op] != pass_) {
+      planned_in_[op] = pass_;
       operators.push_back(op);
     }
   };
@@ -132,7 +133,7 @@ std::vector<at::Generator> TapeRun::generators_of(
   return generators;
 }
 
-void TapeRun::run(std::uint32_t index) {
+void TapeRun::run(std::uint32_t index, Wants wants) {
   const Tape::Operator& op = tape_.operators[index];
   running_ = index;
   tape_.for_each_use(op, [this](TapeValueId value) {
@@ -151,6 +152,7 @@ void TapeRun::run(std::uint32_t index) {
     op.op.callBoxed(&stack);
   }
   take_results(index, stack);
+  fill_slots_and_free(op, wants);
   running_.reset();
 }
 
@@ -228,16 +230,15 @@ void TapeRun::take_results(std::uint32_t index, const torch::jit::Stack& stack) 
     }
   }
   written_.clear();
-  fill_slots_and_free(op);
 }
 
-void TapeRun::fill_slots_and_free(const Tape::Operator& op) {
-  const auto finish = [this](TapeValueId value) {
-    fill_slots_of(value);
+void TapeRun::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
+  const auto finish = [&](TapeValueId value) {
+    fill_slots_of(value, wants);
     free_if_unused(value);
   };
   std::uint32_t first = op.first_made;
-  if (is_left_for_later(op)) {
+  if (is_left_for_later(op, wants)) {
     tape_.for_each_use(op, [this](TapeValueId value) { ++work_[value].uses; });
     free_if_unused(tape_.made[first++].value);
   }
@@ -253,7 +254,7 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op) {
 }
 
 // See Note [Left for later].
-bool TapeRun::is_left_for_later(const Tape::Operator& op) const {
+bool TapeRun::is_left_for_later(const Tape::Operator& op, Wants wants) const {
   constexpr std::size_t kWorthwhileBytes = 256 * 1024;
   if (!op.is_cheap || op.first_made == op.end_made) {
     return false;
@@ -261,8 +262,8 @@ bool TapeRun::is_left_for_later(const Tape::Operator& op) const {
   const TapeValueId value = tape_.made[op.first_made].value;
   const Work& work = work_[value];
   const std::uint32_t slot = first_slot_of(value);
-  if (slot == Tape::kNone || work.asked_in == pass_ || work.uses != work.pass_uses ||
-      work.base.tensor.storage().nbytes() < kWorthwhileBytes) {
+  if (slot == Tape::kNone || !wants(slot) || work.asked_in == pass_ ||
+      work.uses != work.pass_uses || work.base.tensor.storage().nbytes() < kWorthwhileBytes) {
     return false;
   }
   bool is_held = true;
@@ -293,18 +294,20 @@ void TapeRun::free_if_unused(TapeValueId value) {
   }
 }
 
-void TapeRun::fill_slots_of(TapeValueId value) {
+void TapeRun::fill_slots_of(TapeValueId value, Wants wants) {
   auto next = std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
   for (; next != slots_.end() && next->first == value; ++next) {
-    fill_slot(next->second);
+    if (wants(next->second)) {
+      fill_slot(next->second);
+    }
   }
 }
 
 void TapeRun::fill_slot(std::uint32_t slot) {
-  if (!wanted_[slot]) {
+  if (filled_in_[slot] == pass_) {
     return;
   }
-  wanted_[slot] = false;
+  filled_in_[slot] = pass_;
   const bool is_held = tape_.slots[slot].value == Tape::kNone;
   at::Tensor tensor = is_held ? held_tensor(slot) : look_at(tape_.slots[slot]);
   if (tape_.slots[slot].geometry == Tape::kNone) {

@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "reprise/engine/internal/region_record.h"
 #include "reprise/engine/internal/tape.h"
 
@@ -46,9 +46,12 @@ class TapeRun {
 
   explicit TapeRun(RegionRecord& record) : record_(record), tape_(*record.tape) {}
 
+  // Whether a slot's tensor is wanted.
+  using Wants = absl::FunctionRef<bool(std::uint32_t slot)>;
+
   // The tensors of the slot `asked`, or, without one, of all that are wanted, and of further ones
   // that are wanted. Throws MutationError, DeterminismError, or what an operator throws.
-  Filled fill(const std::vector<bool>& wanted, std::optional<std::uint32_t> asked);
+  Filled fill(std::optional<std::uint32_t> asked, Wants wants);
 
  private:
   // A tensor in the memory that holds a value. Offsets there are larger by `shift` than in forward.
@@ -65,16 +68,16 @@ class TapeRun {
     std::uint32_t filled_in = 0;  // the pass that has filled slots with it
   };
 
-  void restart(const std::vector<bool>& wanted);
+  void restart(Wants wants);
   std::vector<std::uint32_t> plan(const std::vector<std::uint32_t>& slots);
   bool is_at_hand(TapeValueId value) const;
   std::vector<at::Generator> generators_of(const std::vector<std::uint32_t>& operators) const;
-  void run(std::uint32_t index);
+  void run(std::uint32_t index, Wants wants);
   void prepare_writes(const Tape::Operator& op);
   torch::jit::Stack arguments_of(const Tape::Operator& op);
   void take_results(std::uint32_t index, const torch::jit::Stack& stack);
-  void fill_slots_and_free(const Tape::Operator& op);
-  bool is_left_for_later(const Tape::Operator& op) const;
+  void fill_slots_and_free(const Tape::Operator& op, Wants wants);
+  bool is_left_for_later(const Tape::Operator& op, Wants wants) const;
   bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
   std::uint32_t first_slot_of(TapeValueId value) const;
   void free_if_unused(TapeValueId value);
@@ -83,7 +86,7 @@ class TapeRun {
   Base load(TapeValueId value) const;
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
-  void fill_slots_of(TapeValueId value);
+  void fill_slots_of(TapeValueId value, Wants wants);
   void fill_slot(std::uint32_t slot);
   at::Tensor held_tensor(std::uint32_t slot) const;
   void check_contents(std::uint32_t slot, const at::Tensor& tensor) const;
@@ -96,12 +99,12 @@ class TapeRun {
   Tape& tape_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
-  std::size_t operators_ = 0;                                 // on the tape when the session began
+  std::vector<std::uint32_t> planned_in_;                     // the pass, of each operator
   std::vector<Work> work_;                                    // of each value
   std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value
-  std::vector<bool> wanted_;
-  std::vector<std::pair<TapeValueId, Base>> written_;  // before, by the operator that runs
-  std::optional<std::uint32_t> running_;               // the operator, for errors
+  std::vector<std::uint32_t> filled_in_;                      // the pass, of each slot
+  std::vector<std::pair<TapeValueId, Base>> written_;         // before, by the operator that runs
+  std::optional<std::uint32_t> running_;                      // the operator, for errors
   Filled filled_;
 };
 
