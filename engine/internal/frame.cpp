@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -149,10 +150,14 @@ bool Frame::complete_forward(bool may_pack) {
     record_.trace_builder->complete(record_.stats.get());
     record_.trace_builder.reset();
   }
+  std::optional<TapeUses> uses;
   if (record_.recorder) {
-    std::exchange(record_.recorder, nullptr)->complete(alive_now(), may_pack, record_.stats.get());
+    const std::vector<bool> alive = alive_now();
+    std::exchange(record_.recorder, nullptr)->complete(alive, may_pack, record_.stats.get());
+    uses.emplace(*record_.tape, alive);
   }
   const MutexLock lock(mutex_);
+  tape_uses_ = std::move(uses);
   record_.forward_completed = true;
   counted_storages_ = {};
   return std::find(alive_.begin(), alive_.end(), true) != alive_.end();
@@ -310,10 +315,31 @@ void Frame::end_session(SessionId id) {
   }
 }
 
+// Nothing while a replay reads the tape: then the next slot that dies sees to it.
+std::vector<Tape::Given> Frame::take_unneeded() {
+  std::vector<Tape::Given> unneeded;
+  const bool is_read = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
+    return session->replaying != std::thread::id();
+  });
+  if (is_read) {
+    return unneeded;
+  }
+  for (const std::uint32_t dead : std::exchange(dead_slots_, {})) {
+    auto dropped = tape_uses_->drop_slot(*record_.tape, dead);
+    std::move(dropped.begin(), dropped.end(), std::back_inserter(unneeded));
+  }
+  return unneeded;
+}
+
 void Frame::slot_died(std::uint32_t slot) {
   absl::InlinedVector<at::Tensor, 1> dropped;  // freed after the lock
+  std::vector<Tape::Given> unneeded;           // likewise
   const MutexLock lock(mutex_);
   alive_[slot] = false;
+  if (tape_uses_) {
+    dead_slots_.push_back(slot);
+    unneeded = take_unneeded();
+  }
   for (const auto& session : sessions_) {
     dropped.push_back(session->drop(slot));
   }

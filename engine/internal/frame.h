@@ -24,6 +24,7 @@
 #include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/region_record.h"
 #include "reprise/engine/internal/session.h"
+#include "reprise/engine/internal/tape_uses.h"
 #include "reprise/hooks/export.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
@@ -67,6 +68,8 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Backward: the tensor that was recorded, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
+  // What of the tape no slot needs any more.
+  std::vector<Tape::Given> take_unneeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<bool> alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -88,6 +91,8 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   std::condition_variable_any replay_ended_;
   std::vector<bool> alive_ ABSL_GUARDED_BY(mutex_);  // for each slot, whether autograd holds it
   Sessions sessions_ ABSL_GUARDED_BY(mutex_);
+  std::optional<TapeUses> tape_uses_ ABSL_GUARDED_BY(mutex_);      // when forward has ended
+  std::vector<std::uint32_t> dead_slots_ ABSL_GUARDED_BY(mutex_);  // that it does not know of
 };
 
 }  // namespace reprise::engine_internal

@@ -118,6 +118,7 @@ std::size_t Tape::bytes() const {
   for (const c10::IValue& constant : constants) {
     bytes += heap_bytes(constant);
   }
+  bytes += (values.size() + operators.size()) * sizeof(std::uint32_t);
   constexpr std::size_t kCpuGeneratorBytes = 2600;
   return bytes + random.size() * kCpuGeneratorBytes;
 }

@@ -151,7 +151,7 @@ class Tape {
     }
   }
 
-  // Of everything but what is given.
+  // Of everything but what is given, with the counts of its uses.
   std::size_t bytes() const;
 
   // Kept values that are changed in place after forward are computed again.

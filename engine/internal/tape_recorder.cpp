@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 #include "reprise/engine/internal/bypass.h"
@@ -58,12 +59,13 @@ Memory TapeRecorder::key_of(const at::Tensor& tensor) {
 void TapeRecorder::intercept(const OperatorCall& call) {
   start_call();
   note_versions();
-  read_now_.clear();
   const OperatorTraits& traits = call.traits;
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
     pass_on(call, next_);
     return;
   }
+  read_now_.clear();
+  const absl::Cleanup is_over = [this] { saved_now_.clear(); };
   Tape::Operator op{.op = call.op};
   op.first_argument = static_cast<std::uint32_t>(tape_.arguments.size());
   op.ordinal = calls_++;
@@ -100,7 +102,9 @@ void TapeRecorder::intercept(const OperatorCall& call) {
 
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   note_versions();
+  read_now_.clear();
   const Tape::Tensor found = look_up(tensor, Use::kRead);
+  saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
   read_now_.clear();
   return found;
 }

@@ -155,6 +155,7 @@ class TapeRecorder final : public PolicyRegion {
   absl::flat_hash_map<Memory, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value
   std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads
+  std::vector<TapeValueId> saved_now_;    // read by nobody but slots saved since the last operator
   std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
   std::vector<TapeValueId> written_now_;  // given ones
   std::vector<CountedWrite> writes_to_be_counted_;

@@ -59,7 +59,11 @@ void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Wr
 void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again,
                                          bool is_read_by_it) {
   Tape::Given& before = tape_.given.at(write.before);
-  if (info_[write.before].is_read || (is_run_again && is_read_by_it)) {
+  // Batch norm saves its statistics, and means those that it leaves.
+  const bool is_saved_for_later = !is_read_by_it && std::find(saved_now_.begin(), saved_now_.end(),
+                                                              write.before) != saved_now_.end();
+  const bool is_read = info_[write.before].is_read && !is_saved_for_later;
+  if (is_read || (is_run_again && is_read_by_it)) {
     const bool is_storage = before.geometry != Tape::kNone;
     before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor), false);
     before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
@@ -132,7 +136,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
     bytes.push_back(bytes_of(write.tensor));
     if (!only_reshapes) {
       storages_.at(write.memory).is_outside
-          ? prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/false)
+          ? prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/true)
           : prepare_write_inside(write);
     }
   }

@@ -320,6 +320,41 @@ TEST_F(CheckpointScopeTest, WhatAPolicyKeepsFollowsAWriteThroughAView) {
   EXPECT_EQ(counter.count("aten::add_"), 0U);
 }
 
+// Not only when the whole region is through.
+TEST_F(CheckpointScopeTest, WhatIsKeptGoesWithTheLastSlotThatNeedsIt) {
+  constexpr std::int64_t kMatrix = 64 * 64 * 4;
+  const at::Tensor x = leaf({64, 64});
+  at::Tensor first;
+  at::Tensor second;
+  const std::int64_t before = live_cpu_bytes();
+  {
+    const CheckpointScope scope({.policy = policies::save_matmuls()});
+    first = x.mm(x).sin().sum();
+    second = (x * 2).mm(x).cos().sum();
+  }
+  EXPECT_EQ(live_cpu_bytes() - before, 2 * kMatrix + 2 * 4);
+  torch::autograd::grad({watch(first)}, {x});
+  EXPECT_EQ(live_cpu_bytes() - before, kMatrix + 2 * 4);
+  torch::autograd::grad({watch(second)}, {x}, {}, /*retain_graph=*/true);
+  EXPECT_EQ(live_cpu_bytes() - before, kMatrix + 2 * 4);
+  torch::autograd::grad({second}, {x});
+  EXPECT_EQ(live_cpu_bytes() - before, 2 * 4);
+}
+
+TEST_F(CheckpointScopeTest, StatisticsOfABatchNormAreNotCopied) {
+  const at::Tensor x = leaf({2, 256, 2, 2});
+  const at::Tensor mean = at::zeros({256});
+  const at::Tensor variance = at::ones({256});
+  const std::int64_t before = live_cpu_bytes();
+  at::Tensor y;
+  {
+    const CheckpointScope scope;
+    y = at::batch_norm(x, {}, {}, mean, variance, true, 0.1, 1e-5, false).exp().sum();
+  }
+  EXPECT_EQ(live_cpu_bytes() - before, 4);
+  torch::autograd::grad({watch(y)}, {x});
+}
+
 struct Double : torch::autograd::Function<Double> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& in) {
     context->save_for_backward({in});
