@@ -7,7 +7,9 @@
 // recomputation, such as the gathering of sharded parameters, a lazily filled cache, or logging.
 // Under a policy all other code must run the same operators each time.
 //
-// Not for results that are to be kept: what is hidden is computed again whenever the region is.
+// Not for results that are to be kept: what is hidden is computed again whenever the region is. It
+// may read a tensor that the region has computed if it reads it in forward as well; what it reads
+// in the recomputation only may not be there, which is a DeterminismError.
 //
 // Example:
 //

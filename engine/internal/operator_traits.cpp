@@ -59,6 +59,13 @@ bool overwrites_targets(const c10::FunctionSchema& schema) {
          });
 }
 
+bool is_batch_norm(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kBatchNorms = {
+      "aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update",
+      "aten::cudnn_batch_norm", "aten::miopen_batch_norm"};
+  return std::find(kBatchNorms.begin(), kBatchNorms.end(), name) != kBatchNorms.end();
+}
+
 bool holds_tensors(const c10::Argument& argument) {
   return argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
          argument.type()->kind() == c10::TypeKind::ListType ||
@@ -118,7 +125,7 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
     }
   }
   is_cast = schema.name() == "aten::_to_copy";
-  is_cheap = op.hasTag(at::Tag::pointwise) && !is_random && written_arguments.empty();
+  is_cheap = !is_random && (op.hasTag(at::Tag::pointwise) || is_batch_norm(schema.name()));
   overwrites = overwrites_targets(schema);
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
   is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||

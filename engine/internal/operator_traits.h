@@ -56,7 +56,7 @@ struct OperatorTraits {
   // Of a dropout, if it is random: the argument that says how probable it is.
   std::optional<std::uint32_t> probability_argument;
   bool is_cast = false;   // _to_copy
-  bool is_cheap = false;  // to compute again: elementwise, and writes nothing in place
+  bool is_cheap = false;  // to compute again: elementwise, or a batch norm
   bool leaves_memory_as_it_is = false;
   bool overwrites = false;  // what it writes, whatever was there before
   // Says nothing of the computation: detach, profiler ranges.

@@ -45,6 +45,7 @@ SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& 
 
 void SelectiveReplay::intercept(const OperatorCall& call) {
   if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
+    check_reads(call);
     effects_.intercept(call);
     return;
   }
@@ -124,6 +125,7 @@ void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& 
     if (!tensor.defined()) {
       tensor = empty_like(made[ordinal].metadata);
       effects_.adopt(tensor);
+      unset_.insert_or_assign(memory_of(tensor), weak_storage_of(tensor));
     }
     ++ordinal;
     return tensor;
@@ -149,7 +151,9 @@ void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& 
 
 void SelectiveReplay::copy(const OperatorCall& call) {
   effects_.settle();
-  call.argument(call.traits.written_arguments[0]).toTensor().copy_(kept_tensor(call, 0));
+  const at::Tensor target = call.argument(call.traits.written_arguments[0]).toTensor();
+  target.copy_(kept_tensor(call, 0));
+  unset_.erase(memory_of(target));
   leave_out(call);
 }
 
@@ -195,6 +199,30 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
                                     : own_alias(kept.alias);
   effects_.adopt(tensor);
   return tensor;
+}
+
+// Hidden code that reads what it did not read in forward.
+void SelectiveReplay::check_reads(const OperatorCall& call) {
+  if (unset_.empty() || call.traits.is_view) {
+    return;
+  }
+  const auto arguments = call.arguments();
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    if (call.traits.may_write(index)) {
+      continue;
+    }
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      if (unset_.contains(memory_of(tensor))) {
+        other_operator_ = c10::str(
+            "[checkpoint] region '", region_, "': code that is hidden from the policy reads, by ",
+            call.op.operator_name(), ", a result of the region, ",
+            TensorMetadata(tensor).to_string(),
+            ", in the recomputation only. Nothing else needs it, so it is not computed again. Have "
+            "the hidden code read it in forward as well");
+      }
+    });
+  }
+  check();
 }
 
 void SelectiveReplay::fail_other_operator(const OperatorCall& call) {

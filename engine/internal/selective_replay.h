@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/operator_trace.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/region_stats.h"
@@ -42,6 +44,7 @@ class SelectiveReplay final : public OperatorInterceptor {
   // The `ordinal`th tensor that the operator has kept; undefined if it has not.
   at::Tensor kept_tensor(const OperatorCall& call, std::size_t ordinal);
   bool has_all(const TracedOperator& op) const;
+  void check_reads(const OperatorCall& call);
   [[noreturn]] void fail_other_operator(const OperatorCall& call);
 
   const OperatorTrace& trace_;
@@ -51,6 +54,9 @@ class SelectiveReplay final : public OperatorInterceptor {
   const std::shared_ptr<const OperatorTrace::Kept> kept_;
   const int backward_;
   std::uint32_t next_ = 0;
+  // What has been supplied without its elements. Held weakly, which keeps addresses from being used
+  // again.
+  absl::flat_hash_map<Memory, c10::weak_intrusive_ptr<c10::StorageImpl>> unset_;
   std::optional<std::string> other_operator_;
   std::optional<std::string> mutation_;
 };

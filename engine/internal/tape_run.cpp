@@ -233,16 +233,14 @@ void TapeRun::take_results(std::uint32_t index, const torch::jit::Stack& stack) 
 }
 
 void TapeRun::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
+  const std::optional<TapeValueId> later = left_for_later(op, wants);
   const auto finish = [&](TapeValueId value) {
-    fill_slots_of(value, wants);
+    if (value != later) {
+      fill_slots_of(value, wants);
+    }
     free_if_unused(value);
   };
-  std::uint32_t first = op.first_made;
-  if (is_left_for_later(op, wants)) {
-    tape_.for_each_use(op, [this](TapeValueId value) { ++work_[value].uses; });
-    free_if_unused(tape_.made[first++].value);
-  }
-  for (std::uint32_t i = first; i < op.end_made; ++i) {
+  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
     finish(tape_.made[i].value);
   }
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
@@ -251,41 +249,6 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
     }
   }
   tape_.for_each_use(op, [this](TapeValueId value) { free_if_unused(value); });
-}
-
-// See Note [Left for later].
-bool TapeRun::is_left_for_later(const Tape::Operator& op, Wants wants) const {
-  constexpr std::size_t kWorthwhileBytes = 256 * 1024;
-  if (!op.is_cheap || op.first_made == op.end_made) {
-    return false;
-  }
-  const TapeValueId value = tape_.made[op.first_made].value;
-  const Work& work = work_[value];
-  const std::uint32_t slot = first_slot_of(value);
-  if (slot == Tape::kNone || !wants(slot) || work.asked_in == pass_ ||
-      work.uses != work.pass_uses || work.base.tensor.storage().nbytes() < kWorthwhileBytes) {
-    return false;
-  }
-  bool is_held = true;
-  tape_.for_each_tensor_argument(op, [&](const Tape::Tensor& argument) {
-    is_held = is_held && is_held_beyond(slot, argument.value);
-  });
-  return is_held;
-}
-
-bool TapeRun::is_held_beyond(std::uint32_t slot, TapeValueId value) const {
-  if (is_at_hand(value)) {
-    const Tape::Given& given = tape_.given.at(value);
-    const bool is_unpacked = given.input ? !given.input->is_packed() : given.kept.alias.defined();
-    return given.is_parameter || is_unpacked;
-  }
-  return work_[value].filled_in == pass_ && first_slot_of(value) < slot;
-}
-
-std::uint32_t TapeRun::first_slot_of(TapeValueId value) const {
-  const auto first =
-      std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
-  return first != slots_.end() && first->first == value ? first->second : Tape::kNone;
 }
 
 void TapeRun::free_if_unused(TapeValueId value) {
@@ -321,6 +284,7 @@ void TapeRun::fill_slot(std::uint32_t slot) {
   }
   const TapeValueId value = tape_.slots[slot].value;
   work_[value].filled_in = pass_;
+  work_[value].filled_at = static_cast<std::uint32_t>(filled_.size() - 1);
   if (is_at_hand(value)) {
     free_if_unused(value);
   }

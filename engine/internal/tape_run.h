@@ -6,14 +6,7 @@
 //
 // Note [When a value is freed]: what has been computed stays as long as an operator that a wanted
 // slot depends on has still to read it, so that each operator runs once a session. Slots that a
-// computation comes by are filled on the way.
-//
-// Note [Left for later]: a large value that an elementwise operator computes from tensors that are
-// held anyway (slots filled in the same pass, parameters) is not kept for its slot when a
-// computation comes by. It is computed a second time when it is asked for. So the dropped attention
-// weights do not lie about beside the weights and the mask that they are the product of.
-// Backward asks for slots about in the reverse of the order in which they were saved: only slots
-// that were saved earlier count as held.
+// computation comes by are filled on the way. See also Note [Left for later].
 #ifndef REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
 #define REPRISE_ENGINE_INTERNAL_TAPE_RUN_H_
 
@@ -21,6 +14,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +33,9 @@ struct RecomputedTensor {
   at::Tensor tensor;
   std::int64_t version = 0;
 };
+
+// In bytes. Tests lower it.
+inline std::atomic<std::size_t> smallest_left_for_later{std::size_t{256} * 1024};
 
 // Lives as long as a session. One thread at a time.
 class TapeRun {
@@ -66,6 +64,7 @@ class TapeRun {
     std::uint32_t pass_uses = 0;  // in this pass
     std::uint32_t asked_in = 0;   // the pass that was to compute it for a slot
     std::uint32_t filled_in = 0;  // the pass that has filled slots with it
+    std::uint32_t filled_at = 0;  // the last of those, in filled_
   };
 
   void restart(Wants wants);
@@ -77,7 +76,9 @@ class TapeRun {
   torch::jit::Stack arguments_of(const Tape::Operator& op);
   void take_results(std::uint32_t index, const torch::jit::Stack& stack);
   void fill_slots_and_free(const Tape::Operator& op, Wants wants);
-  bool is_left_for_later(const Tape::Operator& op, Wants wants) const;
+  std::optional<TapeValueId> left_for_later(const Tape::Operator& op, Wants wants);
+  bool is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
+                          std::vector<TapeValueId>& held) const;
   bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
   std::uint32_t first_slot_of(TapeValueId value) const;
   void free_if_unused(TapeValueId value);

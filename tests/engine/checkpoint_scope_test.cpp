@@ -115,6 +115,36 @@ TEST_F(CheckpointScopeTest, WhatIsCheapToComputeFromOtherSlotsIsNotHeld) {
   EXPECT_EQ(function_bytes - tape_bytes, kMatrix);
 }
 
+TEST_F(CheckpointScopeTest, WhatABatchNormAndAWriteInPlaceMakeOfASlotIsNotHeld) {
+  constexpr std::int64_t kImages = std::int64_t{8} * 16 * 32 * 32 * 4;
+  const at::Tensor x = leaf({8, 16, 32, 32});
+  const at::Tensor w = leaf({16, 16, 3, 3});
+  const at::Tensor mean = at::zeros({16});
+  const at::Tensor variance = at::ones({16});
+  const auto layer = [&](const at::Tensor& in) {
+    const at::Tensor out = at::conv2d(in, w, {}, 1, 1);
+    return at::batch_norm(out, {}, {}, mean, variance, true, 0.1, 1e-5, false).relu_();
+  };
+  const auto gradients_of = [&](Replay replay) {
+    const auto code = [&] {
+      const at::Tensor h = layer(layer(x));
+      return at::cat({h, h, h, h}, 1).exp();  // whose backward needs most memory
+    };
+    const at::Tensor y = checkpoint({.replay = replay}, code);
+    const at::Tensor seed = at::ones_like(y);
+    reset_peak_cpu_memory();
+    const std::int64_t before = cpu_memory().current_bytes;
+    const auto gradients = torch::autograd::grad({watch(y)}, {x, w}, {seed});
+    return std::pair(gradients, cpu_memory().peak_bytes - before);
+  };
+  const auto [expected, function_bytes] = gradients_of(Replay::kFunction);
+  KernelCounter counter;
+  const auto [found, tape_bytes] = gradients_of(Replay::kTape);
+  expect_same_bits(found, expected);
+  EXPECT_EQ(counter.count("aten::native_batch_norm"), 2U + 4U);
+  EXPECT_EQ(function_bytes - tape_bytes, 2 * kImages);
+}
+
 TEST_F(CheckpointScopeTest, AWriteThroughAViewAfterTheSaveChangesNoSlot) {
   const at::Tensor x = leaf({4, 4});
   const auto gradient = [&](bool in_scope) {
