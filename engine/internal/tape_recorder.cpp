@@ -39,7 +39,8 @@ bool is_lent(const at::Tensor& tensor) {
 
 bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
   return one.is_cpu() && other.is_cpu() && one.nbytes() == other.nbytes() &&
-         std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0;
+         (one.nbytes() == 0 ||
+          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0);
 }
 
 }  // namespace
