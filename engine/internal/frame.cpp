@@ -222,9 +222,13 @@ std::shared_ptr<Session> Frame::open(const Request& request) {
   return session;
 }
 
+bool Frame::wants(const Session& session, std::uint32_t slot) const {
+  return alive_[slot] && session.wants(slot);
+}
+
 bool Frame::wants_any(const Session& session) const {
   for (std::uint32_t slot = 0; slot < alive_.size(); ++slot) {
-    if (alive_[slot] && session.wants(slot)) {
+    if (wants(session, slot)) {
       return true;
     }
   }
@@ -256,16 +260,18 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
 }
 
 TapeRun::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
-  const auto wants = [&](std::uint32_t other) {
-    const MutexLock lock(mutex_);
-    return other == slot || (alive_[other] && session.wants(other));
-  };
   if (record_.tape) {
-    return replay_tape(record_, session.tape_run(record_), slot, wants);
+    return replay_tape(record_, session.tape_run(record_), slot, [&](std::uint32_t other) {
+      const MutexLock lock(mutex_);
+      return other == slot || wants(session, other);
+    });
   }
   std::vector<bool> wanted(record_.slots.size());
-  for (std::uint32_t other = 0; other < wanted.size(); ++other) {
-    wanted[other] = wants(other);
+  {
+    const MutexLock lock(mutex_);
+    for (std::uint32_t other = 0; other < wanted.size(); ++other) {
+      wanted[other] = other == slot || wants(session, other);
+    }
   }
   const auto pass = std::make_shared<ReplayPass>(record_, std::move(wanted));
   pass->run();

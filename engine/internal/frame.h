@@ -81,6 +81,9 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Without the lock.
   TapeRun::Filled replay(Session& session, std::optional<std::uint32_t> slot);
+  // Whether a replay should supply the slot's tensor.
+  bool wants(const Session& session, std::uint32_t slot) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool wants_any(const Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Note [Left for later]: a large value that few elementwise operators and batch norms compute from
-// tensors that are held anyway (slots filled in the same pass, parameters) is not kept for its slot
-// when a computation comes by. It is computed a second time when it is asked for. So the dropped
-// attention weights do not lie about beside the weights and the mask that they are the product of,
-// nor what a batch norm and a relu have made of a convolution's result beside that.
+// Note [Left for later]: a large value that a few elementwise operators and batch norms compute
+// from tensors that are held anyway (slots filled in the same pass, parameters) is not kept for its
+// slot when a computation comes by. It is computed a second time when it is asked for. So the
+// dropped attention weights do not lie about beside the weights and the mask that they are the
+// product of, nor what a batch norm and a relu have made of a convolution's result beside that.
 // Backward asks for slots about in the reverse of the order in which they were saved: only slots
 // that were saved earlier count as held.
 #include <algorithm>
@@ -39,11 +39,7 @@ std::optional<TapeValueId> TapeRun::left_for_later(const Tape::Operator& op, Wan
     ++work_[operand].uses;
     if (Base& base = work_[operand].base; !base.tensor.defined() && !is_at_hand(operand)) {
       const auto& [number, filled] = filled_[work_[operand].filled_at];
-      const std::uint32_t geometry = tape_.slots[number].geometry;
-      const std::int64_t offset = geometry == Tape::kNone ? 0
-                                                          : filled.tensor.storage_offset() -
-                                                                tape_.geometries[geometry].offset;
-      base = {filled.tensor, offset, filled.version};
+      base = {filled.tensor, shift_of(filled.tensor, tape_.slots[number].geometry), filled.version};
     }
   }
   return value;
@@ -84,8 +80,7 @@ bool TapeRun::is_held_beyond(std::uint32_t slot, TapeValueId value) const {
 }
 
 std::uint32_t TapeRun::first_slot_of(TapeValueId value) const {
-  const auto first =
-      std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
+  const auto first = slots_from(value);
   return first != slots_.end() && first->first == value ? first->second : Tape::kNone;
 }
 

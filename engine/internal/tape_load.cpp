@@ -6,6 +6,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "reprise/engine/errors.h"
 #include "reprise/engine/internal/tape_run.h"
@@ -51,13 +52,15 @@ TapeRun::Base TapeRun::load(TapeValueId value) const {
   const auto found = tape_.given.find(value);
   TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
   Tape::Given& given = found->second;
-  if (given.geometry == Tape::kNone) {
-    const at::Tensor tensor = load_tensor(given);
-    return {tensor, 0, version_of(tensor)};
+  at::Tensor tensor = load_tensor(given);
+  if (given.geometry != Tape::kNone) {
+    tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
   }
-  const Geometry& geometry = tape_.geometries[given.geometry];
-  const at::Tensor tensor = with_strides(load_tensor(given), geometry);
-  return {tensor, tensor.storage_offset() - geometry.offset, version_of(tensor)};
+  return {tensor, shift_of(tensor, given.geometry), version_of(tensor)};
+}
+
+std::int64_t TapeRun::shift_of(const at::Tensor& tensor, std::uint32_t geometry) const {
+  return geometry == Tape::kNone ? 0 : tensor.storage_offset() - tape_.geometries[geometry].offset;
 }
 
 at::Tensor TapeRun::load_tensor(Tape::Given& given) const {

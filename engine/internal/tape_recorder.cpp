@@ -66,6 +66,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
     return;
   }
   read_now_.clear();
+  targets_now_.clear();
   const absl::Cleanup is_over = [this] { saved_now_.clear(); };
   Tape::Operator op{.op = call.op};
   op.first_argument = static_cast<std::uint32_t>(tape_.arguments.size());
@@ -79,7 +80,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
   op.context = current_context();
   op.is_cheap = traits.is_cheap;
-  const std::vector<Written> written = written_by(call);
+  const std::vector<Written> written = std::exchange(targets_now_, {});
   prepare_writes(call, written);
   std::optional<RngState> rng;
   if (options_.preserves_rng) {
@@ -223,6 +224,9 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   if (is_read && !info_[value].is_read) {
     info_[value].is_read = true;
     read_now_.push_back(value);
+  }
+  if (!is_read) {
+    note_target(tensor, value);
   }
   return {value, has_geometry(tensor) ? geometry_of(tensor) : Tape::kNone};
 }

@@ -116,6 +116,7 @@ class TapeRecorder final : public PolicyRegion {
   // Operators.
   void run_unseen(const OperatorCall& call);
   void leave_out(const Tape::Operator& op);
+  void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
   void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
   void prepare_write_outside(const Written& write, bool is_run_again, bool is_read_by_it);
@@ -157,6 +158,7 @@ class TapeRecorder final : public PolicyRegion {
   std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads
   std::vector<TapeValueId> saved_now_;    // read by nobody but slots saved since the last operator
   std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
+  std::vector<Written> targets_now_;      // of the operator that runs
   std::vector<TapeValueId> written_now_;  // given ones
   std::vector<CountedWrite> writes_to_be_counted_;
   std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew

@@ -257,9 +257,13 @@ void TapeRun::free_if_unused(TapeValueId value) {
   }
 }
 
+std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator TapeRun::slots_from(
+    TapeValueId value) const {
+  return std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
+}
+
 void TapeRun::fill_slots_of(TapeValueId value, Wants wants) {
-  auto next = std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
-  for (; next != slots_.end() && next->first == value; ++next) {
+  for (auto next = slots_from(value); next != slots_.end() && next->first == value; ++next) {
     if (wants(next->second)) {
       fill_slot(next->second);
     }

@@ -81,11 +81,16 @@ class TapeRun {
                           std::vector<TapeValueId>& held) const;
   bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
   std::uint32_t first_slot_of(TapeValueId value) const;
+  // The first entry of slots_ that belongs to the value or to a later one.
+  std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator slots_from(
+      TapeValueId value) const;
   void free_if_unused(TapeValueId value);
 
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value) const;
   at::Tensor load_tensor(Tape::Given& given) const;
+  // Of a tensor that had the geometry in forward; 0 without one.
+  std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
   void fill_slots_of(TapeValueId value, Wants wants);
   void fill_slot(std::uint32_t slot);

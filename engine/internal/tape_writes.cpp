@@ -7,6 +7,7 @@
 #include <ATen/ops/clone.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/tape_recorder.h"
@@ -24,20 +25,23 @@ at::Tensor TapeRecorder::copy_of(const at::Tensor& tensor) {
   return at::clone(tensor);
 }
 
-std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& call) {
-  std::vector<Written> written;
-  for (const std::uint32_t index : call.traits.written(call.arguments())) {
-    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-      const Tape::Tensor found = look_up(tensor, use_of_targets(call));
-      const bool is_known = std::any_of(written.begin(), written.end(), [&](const Written& other) {
-        return other.before == found.value;
-      });
-      if (!is_known) {
-        written.push_back({key_of(tensor), tensor, found.value});
-      }
-    });
+void TapeRecorder::note_target(const at::Tensor& tensor, TapeValueId value) {
+  const bool is_known =
+      std::any_of(targets_now_.begin(), targets_now_.end(),
+                  [value](const Written& other) { return other.before == value; });
+  if (!is_known) {
+    targets_now_.push_back({key_of(tensor), tensor, value});
   }
-  return written;
+}
+
+// Of an operator whose arguments do not go on the tape.
+std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& call) {
+  targets_now_.clear();
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index),
+                    [&](const at::Tensor& tensor) { look_up(tensor, use_of_targets(call)); });
+  }
+  return std::exchange(targets_now_, {});
 }
 
 void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Written>& written) {

@@ -14,7 +14,23 @@
 namespace reprise::testing::checkpoint_scope_test {
 namespace {
 
-class CheckpointScopeTest : public ConformanceTest {};
+class CheckpointScopeTest : public ConformanceTest {
+ protected:
+  struct Backward {
+    Tensors gradients;
+    std::int64_t peak_bytes;  // beyond what forward has left
+  };
+
+  template <class Code>
+  Backward backward_of(Replay replay, const Code& code, const Tensors& leaves) {
+    const at::Tensor y = checkpoint({.replay = replay}, code);
+    const at::Tensor seed = at::ones_like(y);
+    reset_peak_cpu_memory();
+    const std::int64_t before = cpu_memory().current_bytes;
+    const Tensors gradients = torch::autograd::grad({watch(y)}, leaves, {seed});
+    return {gradients, cpu_memory().peak_bytes - before};
+  }
+};
 
 TEST_F(CheckpointScopeTest, GradientsAreThoseOfAPlainRun) {
   const at::Tensor x = leaf({4, 8});
@@ -98,17 +114,9 @@ TEST_F(CheckpointScopeTest, WhatIsCheapToComputeFromOtherSlotsIsNotHeld) {
     const at::Tensor weights = x.mm(w).softmax(1);
     return at::sigmoid(weights).mm(w).mm(wide).tanh();  // whose backward needs most memory
   };
-  const auto gradients_of = [&](Replay replay) {
-    const at::Tensor y = checkpoint({.replay = replay}, code);
-    const at::Tensor seed = at::ones_like(y);
-    reset_peak_cpu_memory();
-    const std::int64_t before = cpu_memory().current_bytes;
-    const auto gradients = torch::autograd::grad({watch(y)}, {x, w, wide}, {seed});
-    return std::pair(gradients, cpu_memory().peak_bytes - before);
-  };
-  const auto [expected, function_bytes] = gradients_of(Replay::kFunction);
+  const auto [expected, function_bytes] = backward_of(Replay::kFunction, code, {x, w, wide});
   KernelCounter counter;
-  const auto [found, tape_bytes] = gradients_of(Replay::kTape);
+  const auto [found, tape_bytes] = backward_of(Replay::kTape, code, {x, w, wide});
   expect_same_bits(found, expected);
   EXPECT_EQ(counter.count("aten::sigmoid"), 1U + 2U);
   EXPECT_EQ(counter.count("aten::_softmax"), 1U + 1U);
@@ -125,21 +133,13 @@ TEST_F(CheckpointScopeTest, WhatABatchNormAndAWriteInPlaceMakeOfASlotIsNotHeld) 
     const at::Tensor out = at::conv2d(in, w, {}, 1, 1);
     return at::batch_norm(out, {}, {}, mean, variance, true, 0.1, 1e-5, false).relu_();
   };
-  const auto gradients_of = [&](Replay replay) {
-    const auto code = [&] {
-      const at::Tensor h = layer(layer(x));
-      return at::cat({h, h, h, h}, 1).exp();  // whose backward needs most memory
-    };
-    const at::Tensor y = checkpoint({.replay = replay}, code);
-    const at::Tensor seed = at::ones_like(y);
-    reset_peak_cpu_memory();
-    const std::int64_t before = cpu_memory().current_bytes;
-    const auto gradients = torch::autograd::grad({watch(y)}, {x, w}, {seed});
-    return std::pair(gradients, cpu_memory().peak_bytes - before);
+  const auto code = [&] {
+    const at::Tensor h = layer(layer(x));
+    return at::cat({h, h, h, h}, 1).exp();  // whose backward needs most memory
   };
-  const auto [expected, function_bytes] = gradients_of(Replay::kFunction);
+  const auto [expected, function_bytes] = backward_of(Replay::kFunction, code, {x, w});
   KernelCounter counter;
-  const auto [found, tape_bytes] = gradients_of(Replay::kTape);
+  const auto [found, tape_bytes] = backward_of(Replay::kTape, code, {x, w});
   expect_same_bits(found, expected);
   EXPECT_EQ(counter.count("aten::native_batch_norm"), 2U + 4U);
   EXPECT_EQ(function_bytes - tape_bytes, 2 * kImages);

@@ -8,8 +8,7 @@
 #include <random>
 
 #include "reprise/engine/internal/tape_run.h"
-#include "reprise/policies/policies.h"
-#include "tests/conformance/conformance_fixture.h"
+#include "tests/engine/under_policies.h"
 #include "tests/property/random_program.h"
 
 namespace reprise::testing::random_programs_test {
@@ -27,11 +26,9 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-class RandomPrograms : public ConformanceTest {
+class RandomPrograms : public UnderPolicies {
  protected:
-  RandomPrograms() { at::set_num_threads(1); }
   ~RandomPrograms() override {
-    at::set_num_threads(threads_);
     engine_internal::smallest_left_for_later = smallest_left_for_later_;
   }
 
@@ -61,18 +58,8 @@ class RandomPrograms : public ConformanceTest {
     return found;
   }
 
- protected:
-  const int threads_ = at::get_num_threads();
   const std::size_t smallest_left_for_later_ = engine_internal::smallest_left_for_later;
 };
-
-PolicyHolder by_bits(std::uint64_t bits) {
-  return [bits](const PolicyContext& context) {
-    const auto bit = static_cast<std::uint64_t>(context.ordinal()) % 64;
-    return (bits >> bit & 1U) != 0 ? CheckpointPolicy::PREFER_SAVE
-                                   : CheckpointPolicy::PREFER_RECOMPUTE;
-  };
-}
 
 TEST_F(RandomPrograms, GiveTheSameBitsInEveryForm) {
   const std::uint64_t first = number_from("REPRISE_FIRST_SEED", 0);
@@ -88,7 +75,7 @@ TEST_F(RandomPrograms, GiveTheSameBitsInEveryForm) {
                               has_policy ? ", policy" : ""));
         CheckpointOptions options;
         if (has_policy) {
-          options.policy = by_bits(random());
+          options.policy = by_ordinal(random());
         }
         options.fill = seed % 3 == 0 ? Fill::kRegion : Fill::kOnDemand;
         try {
