@@ -9,7 +9,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/sin.h>
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -18,23 +17,18 @@
 #include <cstddef>
 #include <limits>
 
+#include "bench/chain.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/memory_report.h"
 #include "reprise/policies/policies.h"
 
+namespace reprise::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr int kShort = 1;
 constexpr int kLong = 257;
-
-at::Tensor chain(at::Tensor x, int length) {
-  for (int i = 0; i < length; ++i) {
-    x = at::sin(x);
-  }
-  return x;
-}
 
 struct Times {
   double forward = std::numeric_limits<double>::infinity();
@@ -64,10 +58,9 @@ struct Best {
   double without_graph = std::numeric_limits<double>::infinity();
 };
 
-void add_rounds(Best& best, const at::Tensor& x, int length,
-                const reprise::CheckpointOptions& options) {
+void add_rounds(Best& best, const at::Tensor& x, int length, const CheckpointOptions& options) {
   add_round(best.plain, x, [&] { return chain(x, length); });
-  add_round(best.region, x, [&] { return reprise::checkpoint(options, chain, x, length); });
+  add_round(best.region, x, [&] { return checkpoint(options, chain, x, length); });
   const auto start = Clock::now();
   benchmark::DoNotOptimize(chain(x, length));
   best.second_forward = std::min(best.second_forward, microseconds_since(start));
@@ -80,13 +73,13 @@ void add_rounds(Best& best, const at::Tensor& x, int length,
 double slope(double shorter, double longer) { return (longer - shorter) / (kLong - kShort); }
 
 // Of the record, for each operator of a long chain.
-double tape_bytes(const at::Tensor& x, const reprise::CheckpointOptions& options) {
-  const reprise::MemoryReportGuard collecting;
-  benchmark::DoNotOptimize(reprise::checkpoint(options, chain, x, kLong));
-  return static_cast<double>(reprise::memory_report().regions.at(0).tape_bytes) / kLong;
+double tape_bytes(const at::Tensor& x, const CheckpointOptions& options) {
+  const MemoryReportGuard collecting;
+  benchmark::DoNotOptimize(checkpoint(options, chain, x, kLong));
+  return static_cast<double>(memory_report().regions.at(0).tape_bytes) / kLong;
 }
 
-void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& options) {
+void operator_cost(benchmark::State& state, const CheckpointOptions& options) {
   const at::Tensor x = at::ones({4}).set_requires_grad(true);
   Best shorter;
   Best longer;
@@ -106,7 +99,7 @@ void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& op
   state.counters["replay_over_no_graph_us"] = replay + cheaper_floor;
   state.counters["replay_us"] = replay;
   state.counters["operator_us"] = forward + replay;
-  if (options.replay == reprise::Replay::kTape) {
+  if (options.replay == Replay::kTape) {
     state.counters["tape_bytes_an_operator"] = tape_bytes(x, options);
   }
   state.counters["plain_forward_us"] = slope(shorter.plain.forward, longer.plain.forward);
@@ -115,22 +108,18 @@ void operator_cost(benchmark::State& state, const reprise::CheckpointOptions& op
   state.counters["region_us"] = region_ends - floor_ends - (forward + replay) * kShort;
 }
 
-const reprise::CheckpointOptions kNoPolicy{};
-const reprise::CheckpointOptions kRecompute{.policy = reprise::policies::save_nothing()};
-const reprise::CheckpointOptions kSave{.policy = reprise::policies::save_everything()};
-const reprise::CheckpointOptions kList{.policy = reprise::policies::save_operators({"aten::sin"})};
-const reprise::CheckpointOptions kRecomputeUnchecked{
-    .policy = reprise::policies::save_nothing(),
-    .determinism_check = reprise::DeterminismCheck::kNone};
-const reprise::CheckpointOptions kSaveUnchecked{
-    .policy = reprise::policies::save_everything(),
-    .determinism_check = reprise::DeterminismCheck::kNone};
+const CheckpointOptions kNoPolicy{};
+const CheckpointOptions kRecompute{.policy = policies::save_nothing()};
+const CheckpointOptions kSave{.policy = policies::save_everything()};
+const CheckpointOptions kList{.policy = policies::save_operators({"aten::sin"})};
+const CheckpointOptions kRecomputeUnchecked{.policy = policies::save_nothing(),
+                                            .determinism_check = DeterminismCheck::kNone};
+const CheckpointOptions kSaveUnchecked{.policy = policies::save_everything(),
+                                       .determinism_check = DeterminismCheck::kNone};
 
-const reprise::CheckpointOptions kTape{.replay = reprise::Replay::kTape};
-const reprise::CheckpointOptions kTapeRecompute{.policy = reprise::policies::save_nothing(),
-                                                .replay = reprise::Replay::kTape};
-const reprise::CheckpointOptions kTapeSave{.policy = reprise::policies::save_everything(),
-                                           .replay = reprise::Replay::kTape};
+const CheckpointOptions kTape{.replay = Replay::kTape};
+const CheckpointOptions kTapeRecompute{.policy = policies::save_nothing(), .replay = Replay::kTape};
+const CheckpointOptions kTapeSave{.policy = policies::save_everything(), .replay = Replay::kTape};
 
 BENCHMARK_CAPTURE(operator_cost, no_policy, kNoPolicy)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(operator_cost, recompute, kRecompute)->Unit(benchmark::kMicrosecond);
@@ -145,6 +134,7 @@ BENCHMARK_CAPTURE(operator_cost, tape_recompute, kTapeRecompute)->Unit(benchmark
 BENCHMARK_CAPTURE(operator_cost, tape_save, kTapeSave)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
+}  // namespace reprise::bench
 
 int main(int argc, char** argv) {
   at::set_num_threads(1);

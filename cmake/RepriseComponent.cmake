@@ -90,8 +90,7 @@ endfunction()
 #              LABELS unit TIMEOUT 120)
 #
 # Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer).
-# Its sources see torch/torch.h and
-# gtest/gtest.h precompiled, once for all test programs.
+# Its sources see torch/torch.h and gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT" "SOURCES;LINKS;LABELS")
   if(NOT ARG_TIMEOUT)
@@ -125,14 +124,15 @@ function(reprise_test)
                SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
-# reprise_bench(NAME region_overhead SOURCES region_overhead.cpp LINKS reprise::reprise)
+# reprise_bench(NAME overhead SOURCES overhead.cpp LINKS benchmark::benchmark)
 #
-# Adds a Google Benchmark program.
+# Adds a benchmark program, which gets all of Reprise.
 function(reprise_bench)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SOURCES;LINKS")
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   reprise_warnings(${ARG_NAME})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_LINKS} benchmark::benchmark)
+  target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_BINARY_DIR}/include/bench")
+  target_link_libraries(${ARG_NAME} PRIVATE reprise::reprise ${ARG_LINKS})
   reprise_link_kernels(${ARG_NAME})
 endfunction()
 

@@ -22,6 +22,9 @@ bad_usage() {
 # Prints the comment block that a command's file opens with, less its licence.
 show_help() { sed -n '/^# Usage:/,/^$/{/^$/q; s/^# \{0,1\}//; p}' "$1"; }
 
+# The version of torch that is downloaded where there is none, for pip.
+torch_requirement() { echo torch==2.11.0; }
+
 # Prints the folder of the LibTorch that the build will use, or fails and prints why there is none.
 locate_libtorch() {
   local answer

@@ -189,7 +189,9 @@ class ForwardRegion::Impl {
       watching_.emplace(&*watch_);
     }
     std::shared_ptr<Policy> asked = policy ? policy->begin_region() : nullptr;
-    asked = asked ? std::move(asked) : policy;
+    if (!asked) {
+      asked = policy;
+    }
     PolicyRegion* const enclosing = RegionScope::innermost_policy_region();
     if (record.tape) {
       recorder_.emplace(*record.tape, std::move(asked), frame_->name(), tape_options_,

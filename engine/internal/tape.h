@@ -43,7 +43,7 @@ struct Geometry {
   explicit Geometry(const at::Tensor& tensor);
   friend bool operator==(const Geometry&, const Geometry&) = default;
   template <class H>
-  friend H AbslHashValue(H hash, const Geometry& g) {
+  friend H AbslHashValue(H hash, const Geometry& g) {  // NOLINT(readability-identifier-naming)
     return H::combine(std::move(hash), g.sizes, g.strides, g.offset, g.dtype, g.is_conj, g.is_neg);
   }
 

@@ -111,6 +111,7 @@ std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots
       work_[value].asked_in = pass_;
     }
   }
+  // NOLINTNEXTLINE(modernize-loop-convert): need() appends to them
   for (std::size_t next = 0; next < operators.size(); ++next) {
     tape_.for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
       ++work_[value].pass_uses;

@@ -34,6 +34,7 @@ void TraceBuilder::need_dead_ends() {
 // From the last operator to the first: what is needed makes the inputs of its operator needed,
 // unless that operator's results are kept.
 void TraceBuilder::find_needed() {
+  // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot read this library's <ranges>
   for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
     if (op->plan == Plan::kServe &&
         std::any_of(op->made.begin(), op->made.end(), [this](ValueId id) {

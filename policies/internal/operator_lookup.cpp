@@ -97,6 +97,7 @@ std::vector<std::string> closest_to(const c10::OperatorName& wanted,
   candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   candidates.resize(std::min(candidates.size(), kSuggestions));
   std::vector<std::string> closest;
+  closest.reserve(candidates.size());
   for (Candidate& candidate : candidates) {
     closest.push_back(std::move(candidate.second));
   }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: chain.h
+//
+// What the overhead benchmarks run: chains of `sin` on four elements, so that nothing but the
+// bookkeeping counts. Each `sin` saves its input.
+#ifndef REPRISE_BENCH_CHAIN_H_
+#define REPRISE_BENCH_CHAIN_H_
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sin.h>
+#include <benchmark/benchmark.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <chrono>
+
+namespace reprise::bench {
+
+inline at::Tensor chain(at::Tensor x, int length) {
+  for (int i = 0; i < length; ++i) {
+    x = at::sin(x);
+  }
+  return x;
+}
+
+inline at::Tensor leaf() { return at::ones({4}).set_requires_grad(true); }
+
+inline void backward(const at::Tensor& y, const at::Tensor& x) {
+  benchmark::DoNotOptimize(torch::autograd::grad({y}, {x}, {at::ones({4})}));
+}
+
+// The forward twice, the backward once.
+inline void run_floor(const at::Tensor& x, int length) {
+  const at::Tensor y = chain(x, length);
+  benchmark::DoNotOptimize(chain(x, length));
+  backward(y, x);
+}
+
+template <class Function>
+double microseconds(Function&& function) {
+  const auto start = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+}  // namespace reprise::bench
+
+#endif  // REPRISE_BENCH_CHAIN_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The hot paths, for callgrind to count their instructions: regions around chains of two lengths,
+// and their floors. Each is run a few times to warm up, then kRuns times, which are dumped under a
+// name. bench/side_by_side/instructions.py runs this and makes costs of the counts.
+#include <ATen/Parallel.h>
+#include <valgrind/callgrind.h>
+
+#include <functional>
+#include <string>
+
+#include "bench/chain.h"
+#include "reprise/engine/checkpoint.h"
+#include "reprise/policies/policies.h"
+
+namespace reprise::bench {
+namespace {
+
+constexpr int kWarmUps = 5;
+constexpr int kRuns = 20;
+constexpr int kLengths[] = {1, 65};
+
+void count(const std::string& name, const std::function<void()>& run) {
+  for (int i = 0; i < kWarmUps; ++i) {
+    run();
+  }
+  CALLGRIND_START_INSTRUMENTATION;
+  CALLGRIND_ZERO_STATS;
+  for (int i = 0; i < kRuns; ++i) {
+    run();
+  }
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+  CALLGRIND_STOP_INSTRUMENTATION;
+}
+
+void count_region(const std::string& name, const CheckpointOptions& options) {
+  const at::Tensor x = leaf();
+  for (const int length : kLengths) {
+    count(name + "/" + std::to_string(length),
+          [&] { backward(checkpoint(options, chain, x, length), x); });
+  }
+}
+
+void count_all() {
+  const at::Tensor x = leaf();
+  for (const int length : kLengths) {
+    count("floor/" + std::to_string(length), [&] { run_floor(x, length); });
+  }
+  count_region("function", {});
+  count_region("function, recompute", {.policy = policies::save_nothing()});
+  count_region("function, save", {.policy = policies::save_everything()});
+  count_region("scope", {.replay = Replay::kTape});
+  count_region("scope, save", {.policy = policies::save_everything(), .replay = Replay::kTape});
+}
+
+}  // namespace
+}  // namespace reprise::bench
+
+int main() {
+  at::set_num_threads(1);
+  reprise::bench::count_all();
+  return 0;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: model.h
+//
+// The models that the benchmarks train for a step: a row of blocks, each of which a variant may run
+// as a region. Their parameters are drawn as those of bench/side_by_side/models.py are, in the same
+// order, so that both sides compute the same numbers.
+#ifndef REPRISE_BENCH_MODELS_MODEL_H_
+#define REPRISE_BENCH_MODELS_MODEL_H_
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::bench {
+
+using Block = std::function<at::Tensor(const at::Tensor&)>;
+
+struct Model {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor()> enter = {};  // what the first block gets
+  std::vector<Block> blocks = {};
+  std::function<at::Tensor(const at::Tensor&)> loss = {};  // of what the last block gives
+};
+
+namespace gpt {
+Model make(bool fused);
+}
+namespace resnet {
+Model make();
+}
+namespace lstm {
+Model make();
+}
+namespace moe {
+Model make();
+}
+
+// gpt, gpt-fused, resnet, lstm or moe. The generator is seeded first.
+Model make_model(const std::string& name);
+
+}  // namespace reprise::bench
+
+#endif  // REPRISE_BENCH_MODELS_MODEL_H_

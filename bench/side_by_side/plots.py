@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""The plots of docs/benchmarks.md, each as PNG and as SVG."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
+from figures import bytes_ratio, linear_fit, over_floor, step_ratio  # noqa: E402
+
+LENGTHS = (1, 4, 16, 64, 256)
+SIDES = {
+    ("python", "function"): ("Python", "tab:red", "o"),
+    ("python", "reentrant"): ("Python, reentrant", "tab:orange", "^"),
+    ("ours", "function"): ("Reprise", "tab:blue", "s"),
+    ("ours", "scope"): ("Reprise, scope", "tab:green", "D"),
+}
+
+plt.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "svg.hashsalt": "0"})
+
+
+def save(figure, folder, name):
+    figure.tight_layout()
+    figure.savefig(folder / f"{name}.png", dpi=130)
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+def draw_overhead_of(axes, results, policy):
+    for (side, form), (label, colour, marker) in SIDES.items():
+        names = [f"chain/{form}/{policy}/{length}" for length in LENGTHS]
+        if names[0] not in results["overhead"][side][0]:
+            continue
+        costs = [np.median(over_floor(results, side, name)) for name in names]
+        shown = [(length, cost) for length, cost in zip(LENGTHS, costs) if cost > 0]
+        axes.plot(*zip(*shown), marker=marker, color=colour, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="operators in the region")
+    axes.set_xticks(LENGTHS, LENGTHS)
+
+
+def draw_overhead(results, folder):
+    figure, all_axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
+    titles = {"none": "no policy", "recompute": "policy: recompute all", "save": "policy: save all"}
+    for axes, (policy, title) in zip(all_axes, titles.items()):
+        draw_overhead_of(axes, results, policy)
+        axes.set_title(title)
+        axes.legend()
+    all_axes[0].set_ylabel("cost over the floor, us")
+    save(figure, folder, "overhead")
+
+
+def draw_steps_of(axes, variants, side):
+    _, colour, marker = SIDES[side, "function"]
+    for variant in variants:
+        if variant.startswith("floor"):
+            continue
+        peak = bytes_ratio(variants, variant, "peak_bytes")
+        step = step_ratio(variants, variant, "none").median
+        is_scope = variant.startswith("scope")
+        axes.plot(
+            peak,
+            step,
+            marker=SIDES["ours", "scope"][2] if is_scope else marker,
+            color=SIDES["ours", "scope"][1] if is_scope else colour,
+            linestyle="none",
+            markersize=6,
+        )
+        below = side == "ours"
+        axes.annotate(
+            variant,
+            (peak, step),
+            textcoords="offset points",
+            xytext=(4, -10 if below else 5),
+            fontsize=7,
+        )
+
+
+def draw_model(axes, both, title):
+    for side in ("python", "ours"):
+        draw_steps_of(axes, both[side]["variants"], side)
+    axes.set(xlabel="peak memory, of no checkpointing", title=title)
+    axes.margins(0.18)
+
+
+def draw_models(results, folder):
+    models = results["models"]
+    figure, all_axes = plt.subplots(2, 3, figsize=(11, 7))
+    for axes, (model, by_threads) in zip(all_axes.flat, models.items()):
+        draw_model(axes, next(iter(by_threads.values())), model)
+        axes.set_ylabel("step time, of no checkpointing")
+    last = all_axes.flat[-1]
+    last.axis("off")
+    for key in (("python", "function"), ("ours", "function"), ("ours", "scope")):
+        label, colour, marker = SIDES[key]
+        last.plot([], [], marker=marker, color=colour, linestyle="none", label=label)
+    last.legend(loc="center", fontsize=11)
+    save(figure, folder, "models")
+
+
+def draw_overview(results, folder):
+    """The one plot of the README."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8))
+    draw_overhead_of(left, results, "none")
+    left.set(title="what a region costs", ylabel="cost over the floor, us")
+    left.legend()
+    draw_model(right, next(iter(results["models"]["gpt"].values())), "a GPT's training step")
+    right.set_ylabel("step time, of no checkpointing")
+    save(figure, folder, "overview")
+
+
+def draw_scaling(results, folder):
+    figure, all_axes = plt.subplots(1, 4, figsize=(13, 3.4))
+    sides = [key for key in SIDES if key[1] in results["scaling"][key[0]]]
+    for axes, what in zip(all_axes, ("regions", "operators", "nesting")):
+        for key in sides:
+            label, colour, marker = SIDES[key]
+            rows = results["scaling"][key[0]][key[1]][what]
+            draw_fit(axes, rows, lambda row: row["step_us"] / 1e3, label, colour, marker)
+        axes.set(xlabel=what if what != "nesting" else "depth of nesting", ylabel="step, ms")
+        if what != "nesting":
+            axes.set(xscale="log", yscale="log")
+        axes.legend()
+    for key in sides[-2:]:
+        label, colour, marker = SIDES[key]
+        rows = results["scaling"][key[0]][key[1]]["regions"]
+        draw_fit(
+            all_axes[3], rows, lambda row: row["record_bytes"] / 1024, label, colour, marker
+        )
+    all_axes[3].set(xlabel="regions", ylabel="our records, KiB")
+    all_axes[3].set(xscale="log", yscale="log")
+    all_axes[3].legend()
+    save(figure, folder, "scaling")
+
+
+def draw_fit(axes, rows, what, label, colour, marker):
+    sizes = np.array([row["size"] for row in rows], dtype=float)
+    fit = linear_fit(rows, what)
+    axes.plot(sizes, [what(row) for row in rows], marker, color=colour, markersize=4, label=label)
+    axes.plot(sizes, fit.slope * sizes + fit.intercept, color=colour, linewidth=0.8)
+
+
+def draw_all(results, folder):
+    draw_overhead(results, folder)
+    draw_models(results, folder)
+    draw_overview(results, folder)
+    draw_scaling(results, folder)

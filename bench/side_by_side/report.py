@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""The tables of docs/benchmarks.md; what stands outside the marked part is left as it is."""
+
+import numpy as np
+from figures import (
+    Figure,
+    bytes_ratio,
+    linear_fit,
+    operator_cost,
+    over_floor,
+    region_cost,
+    step_ratio,
+)
+from tabulate import tabulate
+
+BEGIN = "<!-- results: begin; written by tools/bench -->"
+END = "<!-- results: end -->"
+FORMS = ("function", "scope")
+CHAIN_LENGTHS = (1, 4, 16, 64, 256)
+DEPTHS = (1, 2, 4, 8)
+
+
+def table(headers, rows):
+    align = ["left"] + ["right"] * (len(headers) - 1)
+    return tabulate(
+        rows, headers, tablefmt="pipe", colalign=align, disable_numparse=True
+    )
+
+
+def verdict(met):
+    return "met" if met else "**missed**"
+
+
+def cost_targets(results):
+    """Rows of costs of which ours is to be a small part of Python's."""
+    wanted = [
+        ("a region, full", region_cost, "none", 20),
+        ("a region, selective", region_cost, "recompute", 20),
+        ("one more saved tensor", operator_cost, "none", 12),
+        ("one more operator, recompute", operator_cost, "recompute", 25),
+        ("one more operator, save", operator_cost, "save", 25),
+    ]
+    for what, cost, policy, factor in wanted:
+        theirs = cost(results, "python", f"function/{policy}")
+        for form in FORMS:
+            ours = cost(results, "ours", f"{form}/{policy}")
+            ratio = np.median(theirs) / np.median(ours)
+            yield [
+                f"{what}, {form}",
+                f"{Figure.of(theirs).text(1)} us",
+                f"{Figure.of(ours).text(2)} us",
+                f"1/{ratio:.1f}",
+                f"1/{factor}",
+                verdict(ratio >= factor),
+            ]
+
+
+def step_targets(results):
+    for model in ("gpt", "gpt-fused"):
+        variants = first_of(results, model)["ours"]["variants"]
+        for variant, floor in (("full", "floor"), ("scope", "floor, one graph")):
+            ratio = step_ratio(variants, variant, floor)
+            yield [
+                f"step of {model}, {variant}, over its {floor}",
+                "-",
+                ratio.text(3),
+                "-",
+                "1.02",
+                verdict(ratio.median <= 1.02),
+            ]
+
+
+def peak_targets(results):
+    for model in ("gpt-fused", "gpt", "resnet"):
+        both = first_of(results, model)
+        theirs = bytes_ratio(both["python"]["variants"], "full", "peak_bytes")
+        for variant in ("full", "scope"):
+            ours = bytes_ratio(both["ours"]["variants"], variant, "peak_bytes")
+            met = ours <= theirs if variant == "full" else ours < 0.97 * theirs
+            yield [
+                f"peak of {model}, {variant}, of none",
+                f"{theirs:.3f}",
+                f"{ours:.3f}",
+                "-",
+                "not above" if variant == "full" else "clearly below",
+                verdict(met),
+            ]
+
+
+def first_of(results, model):
+    """The figures with the fewest threads."""
+    return next(iter(results["models"][model].values()))
+
+
+def targets(results):
+    headers = ["what", "Python", "Reprise", "ratio", "target", ""]
+    rows = [*cost_targets(results), *step_targets(results), *peak_targets(results)]
+    return table(headers, rows)
+
+
+def overhead_table(results, policy):
+    rows = []
+    for length in CHAIN_LENGTHS:
+        row = [length]
+        for side, form in (("python", "function"), ("ours", "function"), ("ours", "scope")):
+            case = f"chain/{form}/{policy}/{length}"
+            row.append(Figure.of(over_floor(results, side, case)).text(1))
+        rows.append(row)
+    return table(["operators", "Python, us", "Reprise, us", "Reprise, scope, us"], rows)
+
+
+def nesting_table(results):
+    rows = []
+    for depth in DEPTHS:
+        row = [depth]
+        for side, form in (("python", "function"), ("ours", "function"), ("ours", "scope")):
+            case = f"nested/{form}/none/{depth}"
+            row.append(Figure.of(over_floor(results, side, case)).text(1))
+        rows.append(row)
+    return table(["depth", "Python, us", "Reprise, us", "Reprise, scope, us"], rows)
+
+
+def model_rows(side, variants):
+    floor = {"scope": "floor, one graph", "scope+selective": "floor, one graph"}
+    for variant, entry in variants.items():
+        if "kept_bytes" not in entry:
+            continue
+        equal = [entry["gradients_equal"], entry["buffers_equal"]]
+        yield [
+            f"{side}: {variant}",
+            step_ratio(variants, variant, "none").text(2),
+            step_ratio(variants, variant, floor.get(variant, "floor")).text(2),
+            f"{bytes_ratio(variants, variant, 'kept_bytes'):.3f}",
+            f"{bytes_ratio(variants, variant, 'peak_bytes'):.3f}",
+            *("yes" if yes else "**no**" for yes in equal),
+        ]
+
+
+def model_table(both):
+    headers = ["variant", "step, of none", "of its floor", "kept, of none"]
+    headers += ["peak, of none", "gradients equal", "buffers equal"]
+    rows = [*model_rows("Python", both["python"]["variants"])]
+    rows += model_rows("Reprise", both["ours"]["variants"])
+    return table(headers, rows)
+
+
+def model_section(model, by_threads):
+    parts = []
+    for threads, both in by_threads.items():
+        none = {side: both[side]["variants"]["none"] for side in ("ours", "python")}
+        loss = "the same" if both["ours"]["loss"] == both["python"]["loss"] else "another"
+        medians = {side: np.median(entry["step_ms"]) for side, entry in none.items()}
+        parts += [
+            f"### {model}, {threads} thread{'s' if threads != '1' else ''}",
+            f"Without checkpointing: {medians['python']:.0f} ms a step in Python, "
+            f"{medians['ours']:.0f} ms in C++, with {loss} loss to the last bit; "
+            f"{none['ours']['kept_bytes'] / 2**20:.1f} MiB kept, "
+            f"{none['ours']['peak_bytes'] / 2**20:.1f} MiB at the peak.",
+            model_table(both),
+        ]
+    return parts
+
+
+def scaling_table(results):
+    rows = []
+    for side, name in (("python", "Python"), ("ours", "Reprise")):
+        for form, by_what in results["scaling"][side].items():
+            for what, figures in by_what.items():
+                fit = linear_fit(figures, lambda row: row["step_us"])
+                row = [f"{name}, {form}: {what} {figures[0]['size']} to {figures[-1]['size']}"]
+                row += [f"{fit.slope:.2f}", f"{fit.r_squared:.5f}"]
+                if side == "ours" and what != "nesting":
+                    fit = linear_fit(figures, lambda row: row["record_bytes"])
+                    row += [f"{fit.slope:.0f}", f"{fit.r_squared:.5f}"]
+                else:
+                    row += ["-", "-"]
+                rows.append(row)
+    headers = ["what grows", "us for one more", "R2", "bytes of records for one more", "R2"]
+    return table(headers, rows)
+
+
+def operators_table(results):
+    counters = {
+        "forward_us": "forward, us",
+        "replay_us": "replay, us",
+        "replay_over_no_graph_us": "replay over one without graph, us",
+        "tape_bytes_an_operator": "bytes of tape",
+    }
+    rows = []
+    for name, entry in results["operators"].items():
+        row = [name.removeprefix("operator_cost/").replace("_", " ")]
+        rows.append(row + [f"{entry[c]:.2f}" if c in entry else "-" for c in counters])
+    return table(["one more operator", *counters.values()], rows)
+
+
+def instructions_table(results):
+    rows = [[name, f"{count:,}"] for name, count in results["instructions"].items()]
+    return table(["hot path", "instructions over the floor"], rows)
+
+
+def report(results):
+    machine = results["machine"]
+    parts = [
+        f"Measured on {machine['date']}: {machine['cpu']}, {machine['cores']} cores, torch "
+        f"{machine['torch']} on both sides, Python {machine['python']}; "
+        f"{results['seconds'] / 60:.0f} minutes.",
+        "## Targets",
+        targets(results),
+        "## Overhead of a region",
+        "![overhead](benchmarks/overhead.svg)",
+    ]
+    titles = {"none": "No policy", "recompute": "Recompute all", "save": "Save all"}
+    for policy, title in titles.items():
+        parts += [f"### {title}", overhead_table(results, policy)]
+    parts += ["### Nested, eight operators", nesting_table(results)]
+    parts += ["### Where an operator's time goes", operators_table(results)]
+    parts += ["### Instructions", instructions_table(results)]
+    parts += ["## Models", "![models](benchmarks/models.svg)"]
+    for model, by_threads in results["models"].items():
+        parts += model_section(model, by_threads)
+    parts += ["## Scaling", "![scaling](benchmarks/scaling.svg)", scaling_table(results)]
+    return "\n\n".join(parts)
+
+
+def write_report(results, path):
+    text = path.read_text() if path.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    path.write_text(f"{before}{BEGIN}\n\n{report(results)}\n\n{END}{after}")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""How the cost of torch.utils.checkpoint grows: scaling.cpp for Python."""
+
+import argparse
+import functools
+import json
+import sys
+import time
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+SHORT = 4
+
+
+def chain(x, length):
+    for _ in range(length):
+        x = torch.sin(x)
+    return x
+
+
+def region(*arguments):
+    return checkpoint(*arguments, use_reentrant=False)
+
+
+def regions_in_a_row(h, count):
+    for _ in range(count):
+        h = region(chain, h, SHORT)
+    return h
+
+
+def nested(x, depth):
+    if depth == 0:
+        return chain(x, SHORT)
+    return region(lambda h: nested(h, depth - 1), x)
+
+
+def best_step(forward, rounds):
+    x = torch.ones(4, requires_grad=True)
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        torch.autograd.grad([forward(x)], [x], [torch.ones(4)])
+        best = min(best, time.perf_counter() - start)
+    return best * 1e6
+
+
+def measure(sizes, forward, plain, rounds):
+    return [
+        {
+            "size": size,
+            "step_us": best_step(lambda x: forward(x, size), rounds),
+            "plain_us": best_step(lambda x: plain(x, size), rounds),
+        }
+        for size in sizes
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    rounds = 2 if parser.parse_args().quick else 5
+    torch.set_num_threads(1)
+    figures = {
+        "regions": measure(
+            (1, 10, 100, 500, 1000, 2000, 3000, 4000),
+            regions_in_a_row,
+            lambda x, count: chain(x, count * SHORT),
+            rounds,
+        ),
+        "operators": measure(
+            (10, 100, 1000, 2500, 5000, 7500, 10000),
+            functools.partial(region, chain),
+            chain,
+            rounds,
+        ),
+        "nesting": measure(
+            range(1, 9), nested, lambda x, depth: chain(x, SHORT), 10 * rounds
+        ),
+    }
+    json.dump({"function": figures}, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
