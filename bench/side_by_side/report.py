@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""The tables of docs/benchmarks.md; what stands outside the marked part is left as it is."""
+"""The tables of docs/benchmarks.md and the README; what stands outside their marks is left alone."""
 
 import numpy as np
 from figures import (
@@ -14,8 +14,8 @@ from figures import (
 )
 from tabulate import tabulate
 
-BEGIN = "<!-- results: begin; written by tools/bench -->"
-END = "<!-- results: end -->"
+BEGIN = "<!-- {}: begin; written by tools/bench -->"
+END = "<!-- {}: end -->"
 FORMS = ("function", "scope")
 CHAIN_LENGTHS = (1, 4, 16, 64, 256)
 DEPTHS = (1, 2, 4, 8)
@@ -223,8 +223,51 @@ def report(results):
     return "\n\n".join(parts)
 
 
-def write_report(results, path):
-    text = path.read_text() if path.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{report(results)}\n\n{END}{after}")
+def summary_rows(results):
+    """The README's table: what, Python, our function form, our scopes."""
+    columns = (("python", "function"), ("ours", "function"), ("ours", "scope"))
+    costs = [
+        ("a region, over its floor", region_cost, "none"),
+        ("one more saved tensor in it", operator_cost, "none"),
+        ("one more operator under a policy that recomputes", operator_cost, "recompute"),
+        ("one more operator under a policy that saves", operator_cost, "save"),
+    ]
+    for what, cost, policy in costs:
+        medians = [np.median(cost(results, side, f"{form}/{policy}")) for side, form in columns]
+        yield [what, *(f"{median:.1f} us" for median in medians)]
+    for model, name in (("gpt", "GPT"), ("resnet", "ResNet")):
+        both = first_of(results, model)
+        variants = [
+            (both[side]["variants"], "scope" if form == "scope" else "full")
+            for side, form in columns
+        ]
+        steps = [step_ratio(found, variant, "none").median for found, variant in variants]
+        peaks = [bytes_ratio(found, variant, "peak_bytes") for found, variant in variants]
+        yield [f"{name}, a step, of no checkpointing", *(f"{step:.2f}" for step in steps)]
+        yield [f"{name}, its peak, of no checkpointing", *(f"{peak:.3f}" for peak in peaks)]
+    equal = [found[variant]["buffers_equal"] for found, variant in variants]
+    words = ["yes" if yes else "**no**" for yes in equal]
+    yield ["ResNet's batch-norm statistics as without checkpointing", *words]
+
+
+def summary(results):
+    headers = ["on a CPU, one thread", "Python", "Reprise", "Reprise, scope"]
+    return table(headers, list(summary_rows(results)))
+
+
+def replace_marked(path, name, text):
+    """Puts `text` between the marks of that name, which are added where there are none."""
+    begin, end = BEGIN.format(name), END.format(name)
+    old = path.read_text() if path.exists() else ""
+    if begin not in old:
+        old += f"{begin}\n{end}\n"
+    before, rest = old.split(begin)
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
+
+
+def write_report(results, folder):
+    """In `folder`, and the summary in the README beside it, if there is one with its marks."""
+    replace_marked(folder / "benchmarks.md", "results", report(results))
+    readme = folder.parent / "README.md"
+    if readme.exists() and BEGIN.format("summary") in readme.read_text():
+        replace_marked(readme, "summary", summary(results))

@@ -145,7 +145,7 @@ def main():
     figures.mkdir(parents=True, exist_ok=True)
     (figures / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     draw_all(results, figures)
-    write_report(results, arguments.out / "benchmarks.md")
+    write_report(results, arguments.out)
     runner.say(f"written: {arguments.out / 'benchmarks.md'} and {figures}/")
 
 

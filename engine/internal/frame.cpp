@@ -330,10 +330,11 @@ std::vector<Tape::Given> Frame::take_unneeded() {
   if (is_read) {
     return unneeded;
   }
-  for (const std::uint32_t dead : std::exchange(dead_slots_, {})) {
+  for (const std::uint32_t dead : dead_slots_) {
     auto dropped = tape_uses_->drop_slot(*record_.tape, dead);
     std::move(dropped.begin(), dropped.end(), std::back_inserter(unneeded));
   }
+  dead_slots_.clear();
   return unneeded;
 }
 

@@ -39,6 +39,12 @@ Geometry::Geometry(const at::Tensor& tensor)
       is_conj(tensor.is_conj()),
       is_neg(tensor.is_neg()) {}
 
+bool Geometry::is_of(const at::Tensor& tensor) const {
+  return tensor.sizes() == at::IntArrayRef(sizes) && tensor.strides() == at::IntArrayRef(strides) &&
+         tensor.storage_offset() == offset && tensor.scalar_type() == dtype &&
+         tensor.is_conj() == is_conj && tensor.is_neg() == is_neg;
+}
+
 at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
   at::Tensor tensor = hooks_internal::detached_alias(base);
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();

@@ -47,6 +47,9 @@ struct Geometry {
     return H::combine(std::move(hash), g.sizes, g.strides, g.offset, g.dtype, g.is_conj, g.is_neg);
   }
 
+  // Whether it is the tensor's; cheaper than to make that and compare.
+  bool is_of(const at::Tensor& tensor) const;
+
   // A tensor of that look at the storage of `base`, whose own offset is `shift` larger than that of
   // the tensor in forward. Shares base's version counter.
   at::Tensor look_at(const at::Tensor& base, std::int64_t shift) const;

@@ -37,6 +37,17 @@ at::Tensor TapeRun::look_at(const Tape::Tensor& tensor) {
              : tape_.geometries[tensor.geometry].look_at(base.tensor, base.shift);
 }
 
+// What an operator only reads may be the value's own tensor, where that looks as forward's did.
+at::Tensor TapeRun::argument_from(const Tape::Tensor& tensor) {
+  if (written_.empty() && tensor.geometry != Tape::kNone) {
+    const Base& base = base_of(tensor.value);
+    if (base.shift == 0 && tape_.geometries[tensor.geometry].is_of(base.tensor)) {
+      return base.tensor;
+    }
+  }
+  return look_at(tensor);
+}
+
 const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
   Base& base = work_[value].base;
   if (!base.tensor.defined()) {

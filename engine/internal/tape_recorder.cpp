@@ -177,7 +177,18 @@ std::uint32_t TapeRecorder::constant(const c10::IValue& value) {
 }
 
 std::uint32_t TapeRecorder::geometry_of(const at::Tensor& tensor) {
-  Geometry geometry(tensor);
+  for (const std::uint32_t recent : recent_geometries_) {
+    if (recent < tape_.geometries.size() && tape_.geometries[recent].is_of(tensor)) {
+      return recent;
+    }
+  }
+  const std::uint32_t found = find_geometry(Geometry(tensor));
+  recent_geometries_[next_recent_] = found;
+  next_recent_ = (next_recent_ + 1) % recent_geometries_.size();
+  return found;
+}
+
+std::uint32_t TapeRecorder::find_geometry(Geometry geometry) {
   const auto next = static_cast<std::uint32_t>(tape_.geometries.size());
   const auto [known, is_new] = known_geometries_.try_emplace(absl::HashOf(geometry), next);
   if (!is_new && tape_.geometries[known->second] == geometry) {

@@ -14,6 +14,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -98,6 +100,7 @@ class TapeRecorder final : public PolicyRegion {
   void encode_tensor(const at::Tensor& tensor, Use use);
   std::uint32_t constant(const c10::IValue& value);
   std::uint32_t geometry_of(const at::Tensor& tensor);
+  std::uint32_t find_geometry(Geometry geometry);
   std::uint32_t current_context();
 
   // Storages and values.
@@ -163,6 +166,8 @@ class TapeRecorder final : public PolicyRegion {
   std::vector<CountedWrite> writes_to_be_counted_;
   std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew
   absl::flat_hash_map<std::size_t, std::uint32_t> known_geometries_;
+  std::array<std::uint32_t, 4> recent_geometries_ = {};  // most tensors look like one of them
+  std::size_t next_recent_ = 0;
   absl::flat_hash_map<std::size_t, std::uint32_t> known_constants_;
 };
 

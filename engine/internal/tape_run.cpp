@@ -142,7 +142,8 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
     work_[value].uses -= work_[value].uses > 0 ? 1 : 0;
   });
   prepare_writes(op);
-  torch::jit::Stack stack = arguments_of(op);
+  torch::jit::Stack stack = std::move(stack_);
+  push_arguments(op, stack);
   if (op.random != Tape::kNone) {
     tape_.random[op.random].restore();
   }
@@ -155,6 +156,8 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
   take_results(index, stack);
   fill_slots_and_free(op, wants);
   running_.reset();
+  stack.clear();
+  stack_ = std::move(stack);
 }
 
 // What an operator writes to is its own: nobody else reads it later, or it is a copy.
@@ -175,12 +178,11 @@ void TapeRun::prepare_writes(const Tape::Operator& op) {
   }
 }
 
-torch::jit::Stack TapeRun::arguments_of(const Tape::Operator& op) {
-  torch::jit::Stack stack;
+void TapeRun::push_arguments(const Tape::Operator& op, torch::jit::Stack& stack) {
   const auto tensor_at = [&](std::uint32_t i) {
     const Tape::Argument& argument = tape_.arguments[i];
     return argument.kind == Kind::kConstant ? tape_.constants[argument.number]
-                                            : look_at({argument.number, argument.geometry});
+                                            : argument_from({argument.number, argument.geometry});
   };
   for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
     const Tape::Argument& argument = tape_.arguments[i];
@@ -201,7 +203,6 @@ torch::jit::Stack TapeRun::arguments_of(const Tape::Operator& op) {
       stack.push_back(tensor_at(i));
     }
   }
-  return stack;
 }
 
 void TapeRun::take_results(std::uint32_t index, const torch::jit::Stack& stack) {
@@ -214,7 +215,7 @@ void TapeRun::take_results(std::uint32_t index, const torch::jit::Stack& stack) 
         return;
       }
       const Tape::Made& made = tape_.made[next++];
-      if (!(Geometry(tensor) == tape_.geometries[made.geometry])) {
+      if (!tape_.geometries[made.geometry].is_of(tensor)) {
         throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': ", words(index),
                                         " gives ", TensorMetadata(tensor).to_string(),
                                         " in the recomputation, and gave another shape, ",

@@ -73,7 +73,7 @@ class TapeRun {
   std::vector<at::Generator> generators_of(const std::vector<std::uint32_t>& operators) const;
   void run(std::uint32_t index, Wants wants);
   void prepare_writes(const Tape::Operator& op);
-  torch::jit::Stack arguments_of(const Tape::Operator& op);
+  void push_arguments(const Tape::Operator& op, torch::jit::Stack& stack);
   void take_results(std::uint32_t index, const torch::jit::Stack& stack);
   void fill_slots_and_free(const Tape::Operator& op, Wants wants);
   std::optional<TapeValueId> left_for_later(const Tape::Operator& op, Wants wants);
@@ -92,6 +92,7 @@ class TapeRun {
   // Of a tensor that had the geometry in forward; 0 without one.
   std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
+  at::Tensor argument_from(const Tape::Tensor& tensor);
   void fill_slots_of(TapeValueId value, Wants wants);
   void fill_slot(std::uint32_t slot);
   at::Tensor held_tensor(std::uint32_t slot) const;
@@ -111,6 +112,7 @@ class TapeRun {
   std::vector<std::uint32_t> filled_in_;                      // the pass, of each slot
   std::vector<std::pair<TapeValueId, Base>> written_;         // before, by the operator that runs
   std::optional<std::uint32_t> running_;                      // the operator, for errors
+  torch::jit::Stack stack_;                                   // empty; keeps its memory
   Filled filled_;
 };
 

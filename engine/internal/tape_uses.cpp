@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+
 namespace reprise::engine_internal {
 
 TapeUses::TapeUses(const Tape& tape, const std::vector<bool>& alive)
@@ -26,7 +28,7 @@ TapeUses::TapeUses(const Tape& tape, const std::vector<bool>& alive)
 
 std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, std::uint32_t slot) {
   std::vector<Tape::Given> dropped;
-  std::vector<TapeValueId> pending;  // each stands for one use that has gone
+  absl::InlinedVector<TapeValueId, 8> pending;  // each stands for one use that has gone
   if (tape.slots[slot].value != Tape::kNone) {
     pending.push_back(tape.slots[slot].value);
   }
