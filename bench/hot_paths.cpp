@@ -48,6 +48,7 @@ void count_all() {
     count("floor/" + std::to_string(length), [&] { run_floor(x, length); });
   }
   count_region("function", {});
+  count_region("function, no early stop", {.early_stop = false});
   count_region("function, recompute", {.policy = policies::save_nothing()});
   count_region("function, save", {.policy = policies::save_everything()});
   count_region("scope", {.replay = Replay::kTape});

@@ -44,8 +44,9 @@ bool have_equal_bits(const Tensors& first, const Tensors& second) {
       [](const at::Tensor& a, const at::Tensor& b) { return bits(a).equal(bits(b)); });
 }
 
-// What a step leaves behind.
+// Of a step.
 struct Outcome {
+  std::int64_t kept_bytes, peak_bytes;
   Tensors gradients, buffers;
   double loss;
 };
@@ -63,25 +64,19 @@ class Bench {
         .count();
   }
 
-  nlohmann::json memory_of(const Variant& variant) {
+  Outcome outcome_of(const Variant& variant) {
     reset();
     reset_peak_cpu_memory();
     const std::int64_t before = cpu_memory().current_bytes;
     const at::Tensor loss = variant.forward(model_);
     const std::int64_t kept = cpu_memory().current_bytes - before;
     loss.backward();
-    return {{"kept_bytes", kept}, {"peak_bytes", cpu_memory().peak_bytes - before}};
-  }
-
-  Outcome outcome_of(const Variant& variant) {
-    reset();
-    const at::Tensor loss = variant.forward(model_);
-    loss.backward();
+    const std::int64_t peak = cpu_memory().peak_bytes - before;
     Tensors gradients;
     for (const at::Tensor& parameter : model_.module->parameters()) {
       gradients.push_back(parameter.grad().clone());
     }
-    return {gradients, clones(buffers()), loss.item<double>()};
+    return {kept, peak, gradients, clones(buffers()), loss.item<double>()};
   }
 
  private:
@@ -101,8 +96,8 @@ class Bench {
   Tensors buffers_;
 };
 
-nlohmann::json measure(Bench& bench, int rounds) {
-  nlohmann::json result;
+nlohmann::ordered_json measure(Bench& bench, int rounds) {
+  nlohmann::ordered_json result;
   const Outcome expected = bench.outcome_of(variants().front());
   result["loss"] = expected.loss;
   for (const Variant& variant : variants()) {
@@ -110,11 +105,12 @@ nlohmann::json measure(Bench& bench, int rounds) {
       bench.step_milliseconds(variant);  // none of the timed ones is its first
       continue;
     }
-    nlohmann::json& entry = result["variants"][variant.name];
-    entry = bench.memory_of(variant);
     const Outcome found = bench.outcome_of(variant);
-    entry["gradients_equal"] = have_equal_bits(found.gradients, expected.gradients);
-    entry["buffers_equal"] = have_equal_bits(found.buffers, expected.buffers);
+    result["variants"][variant.name] = {
+        {"kept_bytes", found.kept_bytes},
+        {"peak_bytes", found.peak_bytes},
+        {"gradients_equal", have_equal_bits(found.gradients, expected.gradients)},
+        {"buffers_equal", have_equal_bits(found.buffers, expected.buffers)}};
   }
   for (int round = 0; round < rounds; ++round) {
     for (const Variant& variant : variants()) {

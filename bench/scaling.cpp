@@ -3,9 +3,8 @@
 //
 // How cost grows: with the regions of one backward, with the operators of one region, with the
 // depth of nesting. Prints JSON: for each case its size, the best time of a step (forward and
-// backward) in microseconds and, for regions and operators, the heap that our records take between
-// forward and backward: what the allocator has given out beyond what a plain run leaves behind.
-// bench/side_by_side/scaling.py is the same for Python.
+// backward) in microseconds, and what forward leaves on the heap, graph and records and tensors;
+// the same for a plain run. bench/side_by_side/scaling.py is the same for Python.
 #include <ATen/Parallel.h>
 #include <malloc.h>
 
@@ -65,18 +64,19 @@ std::int64_t heap_after(const Forward& forward) {
   return heap_bytes() - before;
 }
 
-nlohmann::json measure(int size, const Forward& forward, const Forward& plain, int rounds) {
+nlohmann::ordered_json measure(int size, const Forward& forward, const Forward& plain, int rounds) {
   const double step = best_step(forward, rounds);  // first, so that caches are filled
   return {{"size", size},
           {"step_us", step},
           {"plain_us", best_step(plain, rounds)},
-          {"record_bytes", heap_after(forward) - heap_after(plain)}};
+          {"heap_bytes", heap_after(forward)},
+          {"plain_heap_bytes", heap_after(plain)}};
 }
 
-nlohmann::json measure_form(Replay replay, bool quick) {
+nlohmann::ordered_json measure_form(Replay replay, bool quick) {
   const CheckpointOptions options{.replay = replay};
-  const int rounds = quick ? 3 : 9;
-  nlohmann::json result;
+  const int rounds = quick ? 2 : 7;
+  nlohmann::ordered_json result;
   for (const int count : {1, 10, 100, 500, 1000, 2000, 3000, 4000}) {
     result["regions"].push_back(measure(
         count, [&](const at::Tensor& x) { return regions_in_a_row(options, x, count); },
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", quick, "fewer rounds");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(1);
-  const nlohmann::json result = {
+  const nlohmann::ordered_json result = {
       {"function", reprise::bench::measure_form(reprise::Replay::kFunction, quick)},
       {"scope", reprise::bench::measure_form(reprise::Replay::kTape, quick)}};
   std::cout << result.dump(1) << '\n';

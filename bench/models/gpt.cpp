@@ -8,7 +8,7 @@
 namespace reprise::bench::gpt {
 
 constexpr int kBatch = 4;
-constexpr int kLayers = 6;
+constexpr int kLayers = 4;
 
 const char_gpt::ModelConfig kConfig = {
     .vocabulary = 64, .context = 128, .width = 256, .heads = 8, .layers = kLayers, .dropout = 0.1};
@@ -33,6 +33,7 @@ TORCH_MODULE(Gpt);
 Model make(bool fused) {
   char_gpt::ModelConfig config = kConfig;
   config.fused = fused;
+  config.dropout = fused ? 0 : config.dropout;  // LibTorch's fused attention on the CPU has none
   Gpt gpt(config);
   const at::Tensor tokens =
       torch::randint(config.vocabulary, {kBatch, config.context + 1}, torch::kInt64);

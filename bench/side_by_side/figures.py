@@ -65,10 +65,10 @@ class Fit:
 
 
 def linear_fit(rows, what):
-    """`what` computes a row's cost. Errors count in proportion to the cost."""
+    """`what` computes a row's cost. Errors count in proportion to the cost, for all but tiny ones."""
     sizes = np.array([row["size"] for row in rows], dtype=float)
     costs = np.array([what(row) for row in rows], dtype=float)
-    slope, intercept = np.polyfit(sizes, costs, 1, w=1 / np.maximum(costs, 1e-9))
+    slope, intercept = np.polyfit(sizes, costs, 1, w=1 / np.maximum(costs, costs.max() / 100))
     residuals = costs - (slope * sizes + intercept)
     r_squared = 1 - np.sum(residuals**2) / np.sum((costs - costs.mean()) ** 2)
     return Fit(float(slope), float(intercept), float(r_squared))

@@ -131,21 +131,17 @@ class Bench:
         run(self.model).backward()
         return (time.perf_counter() - start) * 1e3
 
-    def memory_of(self, run):
+    def outcome_of(self, run):
+        """Bytes kept and at the peak of a step, gradients, buffers, loss."""
         self.reset()
         self.counter.reset_peak()
         before = self.counter.current()
         loss = run(self.model)
         kept = self.counter.current() - before
         loss.backward()
-        return {"kept_bytes": kept, "peak_bytes": self.counter.peak() - before}
-
-    def outcome_of(self, run):
-        self.reset()
-        loss = run(self.model)
-        loss.backward()
+        peak = self.counter.peak() - before
         gradients = [p.grad.clone() for p in self.model.module.parameters()]
-        return gradients, self.copies_of_buffers(), loss.item()
+        return kept, peak, gradients, self.copies_of_buffers(), loss.item()
 
 
 def have_equal_bits(first, second):
@@ -156,17 +152,18 @@ def have_equal_bits(first, second):
 
 
 def measure(bench, rounds):
-    gradients, buffers, loss = bench.outcome_of(run_plainly)
+    _, _, gradients, buffers, loss = bench.outcome_of(run_plainly)
     result = {"loss": loss, "variants": {}}
     for name, run in VARIANTS.items():
         entry = result["variants"][name] = {"step_ms": []}
         if name in FLOORS:
             bench.step_milliseconds(run)  # none of the timed ones is its first
             continue
-        entry.update(bench.memory_of(run))
-        found = bench.outcome_of(run)
-        entry["gradients_equal"] = have_equal_bits(found[0], gradients)
-        entry["buffers_equal"] = have_equal_bits(found[1], buffers)
+        kept, peak, its_gradients, its_buffers, _ = bench.outcome_of(run)
+        entry["kept_bytes"] = kept
+        entry["peak_bytes"] = peak
+        entry["gradients_equal"] = have_equal_bits(its_gradients, gradients)
+        entry["buffers_equal"] = have_equal_bits(its_buffers, buffers)
     for _ in range(rounds):
         for name, run in VARIANTS.items():
             result["variants"][name]["step_ms"].append(bench.step_milliseconds(run))

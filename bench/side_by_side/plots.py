@@ -51,37 +51,41 @@ def draw_overhead(results, folder):
     save(figure, folder, "overhead")
 
 
-def draw_steps_of(axes, variants, side):
-    _, colour, marker = SIDES[side, "function"]
-    for variant in variants:
-        if variant.startswith("floor"):
-            continue
-        peak = bytes_ratio(variants, variant, "peak_bytes")
-        step = step_ratio(variants, variant, "none").median
-        is_scope = variant.startswith("scope")
-        axes.plot(
-            peak,
-            step,
-            marker=SIDES["ours", "scope"][2] if is_scope else marker,
-            color=SIDES["ours", "scope"][1] if is_scope else colour,
-            linestyle="none",
-            markersize=6,
-        )
-        below = side == "ours"
-        axes.annotate(
-            variant,
-            (peak, step),
-            textcoords="offset points",
-            xytext=(4, -10 if below else 5),
-            fontsize=7,
-        )
+MARKERS = {
+    "none": "*",
+    "full": "o",
+    "scope": "o",
+    "selective": "s",
+    "scope+selective": "s",
+    "every-2nd-matmul": "D",
+    "nested": "v",
+}
 
 
 def draw_model(axes, both, title):
+    """Colours tell the side, markers what is kept."""
     for side in ("python", "ours"):
-        draw_steps_of(axes, both[side]["variants"], side)
+        variants = both[side]["variants"]
+        for variant, marker in MARKERS.items():
+            if variant not in variants:
+                continue
+            form = "scope" if variant.startswith("scope") else "function"
+            peak = bytes_ratio(variants, variant, "peak_bytes")
+            step = step_ratio(variants, variant, "none").median
+            colour = SIDES[side, form][1]
+            axes.plot(peak, step, marker, color=colour, markersize=8, alpha=0.8)
     axes.set(xlabel="peak memory, of no checkpointing", title=title)
-    axes.margins(0.18)
+    axes.margins(0.1)
+
+
+def add_model_legend(axes, **where):
+    for key in (("python", "function"), ("ours", "function"), ("ours", "scope")):
+        label, colour, _ = SIDES[key]
+        axes.plot([], [], "P", color=colour, label=label)
+    for variant, marker in MARKERS.items():
+        if not variant.startswith("scope"):
+            axes.plot([], [], marker, color="grey", label=variant)
+    axes.legend(**where)
 
 
 def draw_models(results, folder):
@@ -92,10 +96,7 @@ def draw_models(results, folder):
         axes.set_ylabel("step time, of no checkpointing")
     last = all_axes.flat[-1]
     last.axis("off")
-    for key in (("python", "function"), ("ours", "function"), ("ours", "scope")):
-        label, colour, marker = SIDES[key]
-        last.plot([], [], marker=marker, color=colour, linestyle="none", label=label)
-    last.legend(loc="center", fontsize=11)
+    add_model_legend(last, loc="center", fontsize=11)
     save(figure, folder, "models")
 
 
@@ -107,6 +108,7 @@ def draw_overview(results, folder):
     left.legend()
     draw_model(right, next(iter(results["models"]["gpt"].values())), "a GPT's training step")
     right.set_ylabel("step time, of no checkpointing")
+    add_model_legend(right, loc="upper right", ncols=2, fontsize=8)
     save(figure, folder, "overview")
 
 
@@ -126,9 +128,9 @@ def draw_scaling(results, folder):
         label, colour, marker = SIDES[key]
         rows = results["scaling"][key[0]][key[1]]["regions"]
         draw_fit(
-            all_axes[3], rows, lambda row: row["record_bytes"] / 1024, label, colour, marker
+            all_axes[3], rows, lambda row: row["heap_bytes"] / 1024, label, colour, marker
         )
-    all_axes[3].set(xlabel="regions", ylabel="our records, KiB")
+    all_axes[3].set(xlabel="regions", ylabel="heap after forward, KiB")
     all_axes[3].set(xscale="log", yscale="log")
     all_axes[3].legend()
     save(figure, folder, "scaling")

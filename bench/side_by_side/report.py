@@ -170,13 +170,15 @@ def scaling_table(results):
                 fit = linear_fit(figures, lambda row: row["step_us"])
                 row = [f"{name}, {form}: {what} {figures[0]['size']} to {figures[-1]['size']}"]
                 row += [f"{fit.slope:.2f}", f"{fit.r_squared:.5f}"]
-                if side == "ours" and what != "nesting":
-                    fit = linear_fit(figures, lambda row: row["record_bytes"])
-                    row += [f"{fit.slope:.0f}", f"{fit.r_squared:.5f}"]
+                if side == "ours":
+                    fit = linear_fit(figures, lambda row: row["heap_bytes"])
+                    plain = linear_fit(figures, lambda row: row["plain_heap_bytes"])
+                    row += [f"{fit.slope:.0f}", f"{fit.r_squared:.5f}", f"{plain.slope:.0f}"]
                 else:
-                    row += ["-", "-"]
+                    row += ["-", "-", "-"]
                 rows.append(row)
-    headers = ["what grows", "us for one more", "R2", "bytes of records for one more", "R2"]
+    headers = ["what grows", "us for one more", "R2"]
+    headers += ["bytes of heap for one more", "R2", "the same, plain run"]
     return table(headers, rows)
 
 
@@ -215,7 +217,8 @@ def report(results):
         parts += [f"### {title}", overhead_table(results, policy)]
     parts += ["### Nested, eight operators", nesting_table(results)]
     parts += ["### Where an operator's time goes", operators_table(results)]
-    parts += ["### Instructions", instructions_table(results)]
+    if "instructions" in results:
+        parts += ["### Instructions", instructions_table(results)]
     parts += ["## Models", "![models](benchmarks/models.svg)"]
     for model, by_threads in results["models"].items():
         parts += model_section(model, by_threads)

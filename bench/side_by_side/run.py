@@ -133,12 +133,13 @@ def main():
     results = {"machine": describe_machine()}
     results["overhead"] = run_overhead(runner, 1 if quick else 5, 0.02 if quick else 0.15)
     results["models"] = run_models(
-        runner, MODELS, threads, turns=1 if quick else 2, steps=3 if quick else 6
+        runner, MODELS, threads, turns=1 if quick else 2, steps=2 if quick else 4
     )
     results["scaling"] = run_scaling(runner, quick)
     results["operators"] = run_operators(runner, 0.1 if quick else 1)
-    runner.say("instruction counts")
-    results["instructions"] = costs_of(run_callgrind(str(runner.programs / "hot_paths")))
+    if not quick:
+        runner.say("instruction counts")
+        results["instructions"] = costs_of(run_callgrind(str(runner.programs / "hot_paths")))
     results["seconds"] = round(time.monotonic() - runner.start)
 
     figures = arguments.out / "benchmarks"

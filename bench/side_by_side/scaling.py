@@ -60,7 +60,7 @@ def measure(sizes, forward, plain, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    rounds = 2 if parser.parse_args().quick else 5
+    rounds = 1 if parser.parse_args().quick else 3
     torch.set_num_threads(1)
     figures = {
         "regions": measure(
