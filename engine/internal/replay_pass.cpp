@@ -41,7 +41,7 @@ class ReplayHooks final : public SavedVariableHooks {
   explicit ReplayHooks(ReplayPass& pass) : pass_(pass) {}
   void call_pack_hook(const at::Tensor& tensor) override {
     const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
-    alias_ = hooks_internal::own_alias(tensor);
+    alias_ = hooks_internal::detached_alias(tensor);
     pass_.on_save(tensor, alias_);
   }
   at::Tensor call_unpack_hook() override { return alias_; }

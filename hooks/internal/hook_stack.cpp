@@ -127,9 +127,4 @@ at::Tensor detached_alias(const at::Tensor& tensor) {
                                                   /*allow_tensor_metadata_change=*/false));
 }
 
-at::Tensor own_alias(const at::Tensor& tensor) {
-  const bool has_graph = tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr;
-  return !has_graph && tensor.use_count() == 1 ? tensor : detached_alias(tensor);
-}
-
 }  // namespace reprise::hooks_internal

@@ -79,10 +79,6 @@ REPRISE_API void check_hooks_enabled();
 // in place through either is seen by both. Does not pass the dispatcher.
 REPRISE_API at::Tensor detached_alias(const at::Tensor& tensor);
 
-// The same, or the tensor itself where it is such an alias that nobody else holds: what LibTorch
-// has made for a pack hook mostly is.
-REPRISE_API at::Tensor own_alias(const at::Tensor& tensor);
-
 }  // namespace reprise::hooks_internal
 
 #endif  // REPRISE_HOOKS_INTERNAL_HOOK_STACK_H_
