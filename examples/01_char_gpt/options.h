@@ -30,7 +30,7 @@ struct Options {
   bool fused = false;
   double dropout = 0.1;
   double learning_rate = 4e-3;
-  std::int64_t steps = 180;
+  std::int64_t steps = 140;
   std::int64_t measure_steps = 7;
   std::int64_t sample_length = 400;
   std::int64_t seed = 1;
