@@ -3,17 +3,20 @@
 //
 // File: chain.h
 //
-// What the overhead benchmarks run: chains of `sin` on four elements, so that nothing but the
-// bookkeeping counts. Each `sin` saves its input.
+// What the overhead benchmarks run: chains of `sin` on four elements, on one thread, so that
+// nothing but the bookkeeping counts. Each `sin` saves its input.
 #ifndef REPRISE_BENCH_CHAIN_H_
 #define REPRISE_BENCH_CHAIN_H_
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sin.h>
 #include <benchmark/benchmark.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
+
+#include "reprise/engine/checkpoint.h"
 
 namespace reprise::bench {
 
@@ -22,6 +25,20 @@ inline at::Tensor chain(at::Tensor x, int length) {
     x = at::sin(x);
   }
   return x;
+}
+
+// A chain in `depth` regions, one within the other.
+inline at::Tensor in_regions(const CheckpointOptions& options, const at::Tensor& x, int length,
+                             int depth) {
+  if (depth == 0) {
+    return chain(x, length);
+  }
+  return checkpoint(
+      options,
+      [&options, length, depth](const at::Tensor& h) {
+        return in_regions(options, h, length, depth - 1);
+      },
+      x);
 }
 
 inline at::Tensor leaf() { return at::ones({4}).set_requires_grad(true); }
@@ -43,6 +60,18 @@ double microseconds(Function&& function) {
   function();
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
       .count();
+}
+
+// What a program's main() does when its benchmarks are registered; its exit status.
+inline int run_benchmarks(int argc, char** argv) {
+  at::set_num_threads(1);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 1;
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
 }
 
 }  // namespace reprise::bench

@@ -7,7 +7,6 @@
 //
 // chain/FORM/POLICY/LENGTH: one region around a chain. nested/FORM/none/DEPTH: a chain of eight in
 // regions within regions. bench/side_by_side/overhead.py is the same for Python.
-#include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,19 +21,6 @@ namespace reprise::bench {
 namespace {
 
 constexpr int kNestedLength = 8;
-
-at::Tensor in_regions(const CheckpointOptions& options, const at::Tensor& x, int length,
-                      int depth) {
-  if (depth == 0) {
-    return chain(x, length);
-  }
-  return checkpoint(
-      options,
-      [&options, length, depth](const at::Tensor& h) {
-        return in_regions(options, h, length, depth - 1);
-      },
-      x);
-}
 
 void time_regions(benchmark::State& state, const CheckpointOptions& options, int length,
                   int depth) {
@@ -82,14 +68,7 @@ void register_form(const std::string& form, Replay replay) {
 }  // namespace reprise::bench
 
 int main(int argc, char** argv) {
-  at::set_num_threads(1);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 1;
-  }
   reprise::bench::register_form("function", reprise::Replay::kFunction);
   reprise::bench::register_form("scope", reprise::Replay::kTape);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return reprise::bench::run_benchmarks(argc, argv);
 }

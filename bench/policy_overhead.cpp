@@ -6,15 +6,10 @@
 // tensor. From the forward of a region, a plain forward is taken off; from its backward, a plain
 // backward and a plain forward. Rounds of all sides alternate within one run; each figure is the
 // best of all rounds.
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/ones.h>
 #include <benchmark/benchmark.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
 #include <limits>
 
 #include "bench/chain.h"
@@ -25,8 +20,6 @@
 namespace reprise::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kShort = 1;
 constexpr int kLong = 257;
 
@@ -35,20 +28,15 @@ struct Times {
   double backward = std::numeric_limits<double>::infinity();
 };
 
-double microseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
 // One more round: `forward` makes the graph.
 template <class Forward>
 void add_round(Times& best, const at::Tensor& x, Forward&& forward) {
-  const auto start = Clock::now();
-  const at::Tensor y = forward();
-  best.forward = std::min(best.forward, microseconds_since(start));
+  at::Tensor y;
+  best.forward = std::min(best.forward, microseconds([&] { y = forward(); }));
   const at::Tensor gradient = at::ones({4});
-  const auto backward = Clock::now();
-  benchmark::DoNotOptimize(torch::autograd::grad({y}, {x}, {gradient}));
-  best.backward = std::min(best.backward, microseconds_since(backward));
+  best.backward = std::min(best.backward, microseconds([&] {
+                             benchmark::DoNotOptimize(torch::autograd::grad({y}, {x}, {gradient}));
+                           }));
 }
 
 // Of one length.
@@ -61,13 +49,10 @@ struct Best {
 void add_rounds(Best& best, const at::Tensor& x, int length, const CheckpointOptions& options) {
   add_round(best.plain, x, [&] { return chain(x, length); });
   add_round(best.region, x, [&] { return checkpoint(options, chain, x, length); });
-  const auto start = Clock::now();
-  benchmark::DoNotOptimize(chain(x, length));
-  best.second_forward = std::min(best.second_forward, microseconds_since(start));
+  const auto forward = [&] { benchmark::DoNotOptimize(chain(x, length)); };
+  best.second_forward = std::min(best.second_forward, microseconds(forward));
   const at::NoGradGuard no_graph;
-  const auto again = Clock::now();
-  benchmark::DoNotOptimize(chain(x, length));
-  best.without_graph = std::min(best.without_graph, microseconds_since(again));
+  best.without_graph = std::min(best.without_graph, microseconds(forward));
 }
 
 double slope(double shorter, double longer) { return (longer - shorter) / (kLong - kShort); }
@@ -80,7 +65,7 @@ double tape_bytes(const at::Tensor& x, const CheckpointOptions& options) {
 }
 
 void operator_cost(benchmark::State& state, const CheckpointOptions& options) {
-  const at::Tensor x = at::ones({4}).set_requires_grad(true);
+  const at::Tensor x = leaf();
   Best shorter;
   Best longer;
   for (auto round : state) {
@@ -136,13 +121,4 @@ BENCHMARK_CAPTURE(operator_cost, tape_save, kTapeSave)->Unit(benchmark::kMicrose
 }  // namespace
 }  // namespace reprise::bench
 
-int main(int argc, char** argv) {
-  at::set_num_threads(1);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 1;
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
+int main(int argc, char** argv) { return reprise::bench::run_benchmarks(argc, argv); }

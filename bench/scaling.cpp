@@ -35,14 +35,6 @@ at::Tensor regions_in_a_row(const CheckpointOptions& options, at::Tensor h, int 
   return h;
 }
 
-at::Tensor nested(const CheckpointOptions& options, const at::Tensor& x, int depth) {
-  if (depth == 0) {
-    return chain(x, kShort);
-  }
-  return checkpoint(
-      options, [&options, depth](const at::Tensor& h) { return nested(options, h, depth - 1); }, x);
-}
-
 double best_step(const Forward& forward, int rounds) {
   const at::Tensor x = leaf();
   double best = std::numeric_limits<double>::infinity();
@@ -89,7 +81,7 @@ nlohmann::ordered_json measure_form(Replay replay, bool quick) {
   }
   for (const int depth : {1, 2, 3, 4, 5, 6, 7, 8}) {
     result["nesting"].push_back(measure(
-        depth, [&](const at::Tensor& x) { return nested(options, x, depth); },
+        depth, [&](const at::Tensor& x) { return in_regions(options, x, kShort, depth); },
         [&](const at::Tensor& x) { return chain(x, kShort); }, 10 * rounds));
   }
   return result;

@@ -41,11 +41,7 @@ Model make(bool fused) {
   model.enter = [gpt, inputs = tokens.narrow(1, 0, config.context)]() mutable {
     return gpt->embedding(inputs);
   };
-  for (const auto& block : *gpt->blocks) {
-    model.blocks.emplace_back([block = block->as<char_gpt::BlockImpl>()](const at::Tensor& h) {
-      return block->forward(h);
-    });
-  }
+  model.blocks = blocks_of<char_gpt::BlockImpl>(gpt->blocks);
   model.loss = [gpt, targets = tokens.narrow(1, 1, config.context)](const at::Tensor& h) mutable {
     return torch::nn::functional::cross_entropy(gpt->head(h).flatten(0, 1), targets.flatten());
   };

@@ -3,7 +3,7 @@
 //
 // Feed-forward layers of which each token uses one of several, as in Fedus et al., "Switch
 // Transformers", section 2.1, without a capacity. Shapes depend on data.
-#include "bench/models/model.h"
+#include "bench/models/regression.h"
 
 namespace reprise::bench::moe {
 
@@ -27,8 +27,8 @@ struct ExpertImpl : nn::Module {
 };
 TORCH_MODULE(Expert);
 
-struct SwitchBlockImpl : nn::Module {
-  SwitchBlockImpl()
+struct SwitchBlock : nn::Module {
+  SwitchBlock()
       : norm(register_module("norm", nn::LayerNorm(nn::LayerNormOptions({kWidth})))),
         router(register_module("router", nn::Linear(kWidth, kExperts))) {
     for (int i = 0; i < kExperts; ++i) {
@@ -53,36 +53,6 @@ struct SwitchBlockImpl : nn::Module {
   nn::Linear router;
   nn::ModuleList experts;
 };
-TORCH_MODULE(SwitchBlock);
-
-struct SwitchStackImpl : nn::Module {
-  SwitchStackImpl() {
-    for (int layer = 0; layer < kLayers; ++layer) {
-      blocks->push_back(SwitchBlock());
-    }
-    register_module("blocks", blocks);
-    head = register_module("head", nn::Linear(kWidth, kWidth));
-  }
-
-  nn::ModuleList blocks;
-  nn::Linear head = nullptr;
-};
-TORCH_MODULE(SwitchStack);
-
-Model make() {
-  SwitchStack stack;
-  const at::Tensor tokens = torch::randn({kTokens, kWidth});
-  const at::Tensor targets = torch::randn({kTokens, kWidth});
-  Model model{.module = stack.ptr()};
-  model.enter = [tokens] { return tokens; };
-  for (const auto& block : *stack->blocks) {
-    model.blocks.emplace_back(
-        [block = block->as<SwitchBlockImpl>()](const at::Tensor& h) { return block->forward(h); });
-  }
-  model.loss = [stack, targets](const at::Tensor& h) mutable {
-    return torch::mse_loss(stack->head(h), targets);
-  };
-  return model;
-}
+Model make() { return make_regression<SwitchBlock>(kLayers, {kTokens, kWidth}); }
 
 }  // namespace reprise::bench::moe

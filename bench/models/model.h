@@ -27,6 +27,17 @@ struct Model {
   std::function<at::Tensor(const at::Tensor&)> loss = {};  // of what the last block gives
 };
 
+// The modules of a list, all of one class, as blocks. The list must outlive them.
+template <class Impl>
+std::vector<Block> blocks_of(const torch::nn::ModuleList& modules) {
+  std::vector<Block> blocks;
+  for (const auto& module : *modules) {
+    blocks.emplace_back(
+        [block = module->as<Impl>()](const at::Tensor& h) { return block->forward(h); });
+  }
+  return blocks;
+}
+
 namespace gpt {
 Model make(bool fused);
 }

@@ -71,10 +71,7 @@ Model make() {
   const at::Tensor labels = torch::randint(kClasses, {kBatch}, torch::kInt64);
   Model model{.module = net.ptr()};
   model.enter = [net, images]() mutable { return torch::relu(net->stem_norm(net->stem(images))); };
-  for (const auto& block : *net->blocks) {
-    model.blocks.emplace_back(
-        [block = block->as<BasicBlockImpl>()](const at::Tensor& h) { return block->forward(h); });
-  }
+  model.blocks = blocks_of<BasicBlockImpl>(net->blocks);
   model.loss = [net, labels](const at::Tensor& h) mutable {
     return torch::nn::functional::cross_entropy(net->head(h.mean({2, 3})), labels);
   };

@@ -13,12 +13,16 @@ namespace {
 
 using BlockRunner = std::function<at::Tensor(const Block& block, const at::Tensor& h)>;
 
-at::Tensor run_plainly(const Model& model) {
+at::Tensor run_blocks(const Model& model, const BlockRunner& run) {
   at::Tensor h = model.enter();
   for (const Block& block : model.blocks) {
-    h = block(h);
+    h = run(block, h);
   }
   return model.loss(h);
+}
+
+at::Tensor run_plainly(const Model& model) {
+  return run_blocks(model, [](const Block& block, const at::Tensor& h) { return block(h); });
 }
 
 at::Tensor run_twice(const Model& model) {
@@ -35,13 +39,7 @@ at::Tensor run_twice_with_one_graph(const Model& model) {
 }
 
 std::function<at::Tensor(const Model&)> each_block(BlockRunner run) {
-  return [run = std::move(run)](const Model& model) {
-    at::Tensor h = model.enter();
-    for (const Block& block : model.blocks) {
-      h = run(block, h);
-    }
-    return model.loss(h);
-  };
+  return [run = std::move(run)](const Model& model) { return run_blocks(model, run); };
 }
 
 std::function<at::Tensor(const Model&)> in_function(PolicyHolder policy = {}) {

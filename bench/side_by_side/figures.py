@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHORT, LONG = 1, 256  # chains whose difference gives the cost of an operator
+LENGTHS = (1, 4, 16, 64, 256)  # of the chains that both sides run
+SHORT, LONG = LENGTHS[0], LENGTHS[-1]  # whose difference gives the cost of an operator
+
+# What tables and plots set beside each other: side and form.
+COLUMNS = (("python", "function"), ("ours", "function"), ("ours", "scope"))
 
 
 @dataclass
@@ -72,3 +76,8 @@ def linear_fit(rows, what):
     residuals = costs - (slope * sizes + intercept)
     r_squared = 1 - np.sum(residuals**2) / np.sum((costs - costs.mean()) ** 2)
     return Fit(float(slope), float(intercept), float(r_squared))
+
+
+def first_of(results, model):
+    """The figures with the fewest threads."""
+    return next(iter(results["models"][model].values()))

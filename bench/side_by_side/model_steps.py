@@ -27,11 +27,15 @@ COMPUTE_INTENSIVE = MATMULS | {
 }
 
 
-def run_plainly(model):
+def run_blocks(model, run):
     h = model.enter()
     for block in model.blocks:
-        h = block(h)
+        h = run(block, h)
     return model.loss(h)
+
+
+def run_plainly(model):
+    return run_blocks(model, lambda block, h: block(h))
 
 
 def run_twice(model):
@@ -39,16 +43,9 @@ def run_twice(model):
     return run_plainly(model)
 
 
-def each_block(context_fn=None):
-    extra = {} if context_fn is None else {"context_fn": context_fn}
-
-    def run(model):
-        h = model.enter()
-        for block in model.blocks:
-            h = checkpoint(block, h, use_reentrant=False, **extra)
-        return model.loss(h)
-
-    return run
+def each_block(**options):
+    region = functools.partial(checkpoint, use_reentrant=False, **options)
+    return lambda model: run_blocks(model, region)
 
 
 def save_compute_intensive(ctx, op, *args, **kwargs):
@@ -91,9 +88,11 @@ VARIANTS = {
     **FLOORS,
     "full": each_block(),
     "selective": each_block(
-        functools.partial(create_selective_checkpoint_contexts, save_compute_intensive)
+        context_fn=functools.partial(
+            create_selective_checkpoint_contexts, save_compute_intensive
+        )
     ),
-    "every-2nd-matmul": each_block(every_second_matmul),
+    "every-2nd-matmul": each_block(context_fn=every_second_matmul),
     "nested": run_nested,
 }
 

@@ -8,9 +8,16 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
-from figures import bytes_ratio, linear_fit, over_floor, step_ratio  # noqa: E402
+from figures import (  # noqa: E402
+    COLUMNS,
+    LENGTHS,
+    bytes_ratio,
+    first_of,
+    linear_fit,
+    over_floor,
+    step_ratio,
+)
 
-LENGTHS = (1, 4, 16, 64, 256)
 SIDES = {
     ("python", "function"): ("Python", "tab:red", "o"),
     ("python", "reentrant"): ("Python, reentrant", "tab:orange", "^"),
@@ -79,7 +86,7 @@ def draw_model(axes, both, title):
 
 
 def add_model_legend(axes, **where):
-    for key in (("python", "function"), ("ours", "function"), ("ours", "scope")):
+    for key in COLUMNS:
         label, colour, _ = SIDES[key]
         axes.plot([], [], "P", color=colour, label=label)
     for variant, marker in MARKERS.items():
@@ -89,10 +96,9 @@ def add_model_legend(axes, **where):
 
 
 def draw_models(results, folder):
-    models = results["models"]
     figure, all_axes = plt.subplots(2, 3, figsize=(11, 7))
-    for axes, (model, by_threads) in zip(all_axes.flat, models.items()):
-        draw_model(axes, next(iter(by_threads.values())), model)
+    for axes, model in zip(all_axes.flat, results["models"]):
+        draw_model(axes, first_of(results, model), model)
         axes.set_ylabel("step time, of no checkpointing")
     last = all_axes.flat[-1]
     last.axis("off")
@@ -106,7 +112,7 @@ def draw_overview(results, folder):
     draw_overhead_of(left, results, "none")
     left.set(title="what a region costs", ylabel="cost over the floor, us")
     left.legend()
-    draw_model(right, next(iter(results["models"]["gpt"].values())), "a GPT's training step")
+    draw_model(right, first_of(results, "gpt"), "a GPT's training step")
     right.set_ylabel("step time, of no checkpointing")
     add_model_legend(right, loc="upper right", ncols=2, fontsize=8)
     save(figure, folder, "overview")

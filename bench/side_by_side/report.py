@@ -4,8 +4,11 @@
 
 import numpy as np
 from figures import (
+    COLUMNS,
+    LENGTHS,
     Figure,
     bytes_ratio,
+    first_of,
     linear_fit,
     operator_cost,
     over_floor,
@@ -17,7 +20,6 @@ from tabulate import tabulate
 BEGIN = "<!-- {}: begin; written by tools/bench -->"
 END = "<!-- {}: end -->"
 FORMS = ("function", "scope")
-CHAIN_LENGTHS = (1, 4, 16, 64, 256)
 DEPTHS = (1, 2, 4, 8)
 
 
@@ -88,37 +90,20 @@ def peak_targets(results):
             ]
 
 
-def first_of(results, model):
-    """The figures with the fewest threads."""
-    return next(iter(results["models"][model].values()))
-
-
 def targets(results):
     headers = ["what", "Python", "Reprise", "ratio", "target", ""]
     rows = [*cost_targets(results), *step_targets(results), *peak_targets(results)]
     return table(headers, rows)
 
 
-def overhead_table(results, policy):
+def overhead_table(results, header, sizes, case):
+    """`case`: the name of a case, less its form and size."""
     rows = []
-    for length in CHAIN_LENGTHS:
-        row = [length]
-        for side, form in (("python", "function"), ("ours", "function"), ("ours", "scope")):
-            case = f"chain/{form}/{policy}/{length}"
-            row.append(Figure.of(over_floor(results, side, case)).text(1))
-        rows.append(row)
-    return table(["operators", "Python, us", "Reprise, us", "Reprise, scope, us"], rows)
-
-
-def nesting_table(results):
-    rows = []
-    for depth in DEPTHS:
-        row = [depth]
-        for side, form in (("python", "function"), ("ours", "function"), ("ours", "scope")):
-            case = f"nested/{form}/none/{depth}"
-            row.append(Figure.of(over_floor(results, side, case)).text(1))
-        rows.append(row)
-    return table(["depth", "Python, us", "Reprise, us", "Reprise, scope, us"], rows)
+    for size in sizes:
+        names = [(side, case.format(form=form, size=size)) for side, form in COLUMNS]
+        costs = [Figure.of(over_floor(results, *name)).text(1) for name in names]
+        rows.append([size, *costs])
+    return table([header, "Python, us", "Reprise, us", "Reprise, scope, us"], rows)
 
 
 def model_rows(side, variants):
@@ -214,8 +199,10 @@ def report(results):
     ]
     titles = {"none": "No policy", "recompute": "Recompute all", "save": "Save all"}
     for policy, title in titles.items():
-        parts += [f"### {title}", overhead_table(results, policy)]
-    parts += ["### Nested, eight operators", nesting_table(results)]
+        case = f"chain/{{form}}/{policy}/{{size}}"
+        parts += [f"### {title}", overhead_table(results, "operators", LENGTHS, case)]
+    case = "nested/{form}/none/{size}"
+    parts += ["### Nested, eight operators", overhead_table(results, "depth", DEPTHS, case)]
     parts += ["### Where an operator's time goes", operators_table(results)]
     if "instructions" in results:
         parts += ["### Instructions", instructions_table(results)]
@@ -228,7 +215,6 @@ def report(results):
 
 def summary_rows(results):
     """The README's table: what, Python, our function form, our scopes."""
-    columns = (("python", "function"), ("ours", "function"), ("ours", "scope"))
     costs = [
         ("a region, over its floor", region_cost, "none"),
         ("one more saved tensor in it", operator_cost, "none"),
@@ -236,13 +222,13 @@ def summary_rows(results):
         ("one more operator under a policy that saves", operator_cost, "save"),
     ]
     for what, cost, policy in costs:
-        medians = [np.median(cost(results, side, f"{form}/{policy}")) for side, form in columns]
+        medians = [np.median(cost(results, side, f"{form}/{policy}")) for side, form in COLUMNS]
         yield [what, *(f"{median:.1f} us" for median in medians)]
     for model, name in (("gpt", "GPT"), ("resnet", "ResNet")):
         both = first_of(results, model)
         variants = [
             (both[side]["variants"], "scope" if form == "scope" else "full")
-            for side, form in columns
+            for side, form in COLUMNS
         ]
         steps = [step_ratio(found, variant, "none").median for found, variant in variants]
         peaks = [bytes_ratio(found, variant, "peak_bytes") for found, variant in variants]
