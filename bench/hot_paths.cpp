@@ -8,10 +8,12 @@
 #include <valgrind/callgrind.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "bench/chain.h"
 #include "reprise/engine/checkpoint.h"
+#include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/policies/policies.h"
 
 namespace reprise::bench {
@@ -20,6 +22,24 @@ namespace {
 constexpr int kWarmUps = 5;
 constexpr int kRuns = 20;
 constexpr int kLengths[] = {1, 65};
+
+// The least that hooks can do. What LibTorch spends on them, every tensor in a region pays twice,
+// in forward and in the replay.
+class KeepingHooks final : public hooks_internal::SavedVariableHooks {
+ public:
+  void call_pack_hook(const at::Tensor& tensor) override { kept_ = tensor; }
+  at::Tensor call_unpack_hook() override { return kept_; }
+
+ private:
+  at::Tensor kept_;
+};
+
+class KeepingProvider final : public hooks_internal::HookProvider {
+ public:
+  std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
+    return std::make_unique<KeepingHooks>();
+  }
+};
 
 void count(const std::string& name, const std::function<void()>& run) {
   for (int i = 0; i < kWarmUps; ++i) {
@@ -44,8 +64,13 @@ void count_region(const std::string& name, const CheckpointOptions& options) {
 
 void count_all() {
   const at::Tensor x = leaf();
+  const auto keeping = std::make_shared<KeepingProvider>();
   for (const int length : kLengths) {
     count("floor/" + std::to_string(length), [&] { run_floor(x, length); });
+    count("hooks that do nothing/" + std::to_string(length), [&] {
+      const hooks_internal::HookScope hooks(keeping);
+      run_floor(x, length);
+    });
   }
   count_region("function", {});
   count_region("function, no early stop", {.early_stop = false});

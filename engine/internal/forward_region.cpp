@@ -4,7 +4,6 @@
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <exception>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -54,7 +54,7 @@ void check_options(const CheckpointOptions& options) {
 
 std::string name_or_number(std::string name) {
   static std::atomic<std::int64_t> next{0};
-  return name.empty() ? c10::str("region #", next.fetch_add(1)) : std::move(name);
+  return name.empty() ? "region #" + std::to_string(next.fetch_add(1)) : std::move(name);
 }
 
 std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {

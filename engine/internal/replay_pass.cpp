@@ -40,13 +40,19 @@ class ReplayHooks final : public SavedVariableHooks {
  public:
   explicit ReplayHooks(ReplayPass& pass) : pass_(pass) {}
   void call_pack_hook(const at::Tensor& tensor) override {
-    const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
-    alias_ = hooks_internal::detached_alias(tensor);
-    pass_.on_save(tensor, alias_);
+    if (is_last(tensor)) {
+      throw EarlyStop(&pass_);  // with nothing left here to destroy, which costs a microsecond each
+    }
   }
   at::Tensor call_unpack_hook() override { return alias_; }
 
  private:
+  bool is_last(const at::Tensor& tensor) {
+    const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
+    alias_ = hooks_internal::detached_alias(tensor);
+    return pass_.on_save(tensor, alias_);
+  }
+
   ReplayPass& pass_;
   at::Tensor alias_;
 };
@@ -91,7 +97,7 @@ std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
   return std::make_unique<ReplayHooks>(*this);
 }
 
-void ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
+bool ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   const MutexLock lock(mutex_);
   const auto slot = static_cast<std::uint32_t>(count_++);
   if (slot < wanted_.size()) {
@@ -103,10 +109,9 @@ void ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
       values_[slot] = {alias, alias._version()};
     }
   }
-  if (record_.early_stop && slot >= last_wanted_ && may_stop(slot, tensor)) {
-    stopped_ = true;
-    throw EarlyStop(this);
-  }
+  const bool stops = record_.early_stop && slot >= last_wanted_ && may_stop(slot, tensor);
+  stopped_ = stopped_ || stops;
+  return stops;
 }
 
 bool ReplayPass::may_stop(std::uint32_t slot, const at::Tensor& tensor) const {

@@ -47,8 +47,9 @@ class ReplayPass final : public hooks_internal::HookProvider,
   // adds is taken back when it ends.
   bool on_accumulation(const std::vector<at::Tensor>& leaves) override;
 
-  // Called for each tensor that autograd saves during the replay. Throws EarlyStop.
-  void on_save(const at::Tensor& tensor, const at::Tensor& alias);
+  // Called for each tensor that autograd saves during the replay. True if that was the last one
+  // wanted: the caller then has to throw EarlyStop.
+  [[nodiscard]] bool on_save(const at::Tensor& tensor, const at::Tensor& alias);
 
  private:
   struct Mismatch {
