@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/activation_store.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace reprise {
+
+StoredTensor::~StoredTensor() = default;
+ActivationStore::~ActivationStore() = default;
+
+std::shared_ptr<ActivationStore> ActivationStore::followed_by(
+    std::shared_ptr<ActivationStore> /*next*/) {
+  throw std::invalid_argument(
+      "[stores] this store hands nothing on, so that no other can follow it; put it last in a row "
+      "of stores");
+}
+
+std::shared_ptr<ActivationStore> operator|(const std::shared_ptr<ActivationStore>& first,
+                                           std::shared_ptr<ActivationStore> next) {
+  if (first == nullptr || next == nullptr) {
+    throw std::invalid_argument("[stores] a row of stores contains a null pointer");
+  }
+  return first->followed_by(std::move(next));
+}
+
+}  // namespace reprise

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// How the elements of a dense tensor lie in memory, for copies without gaps and without repetition.
+#ifndef REPRISE_HOOKS_INTERNAL_MEMORY_LAYOUT_H_
+#define REPRISE_HOOKS_INTERNAL_MEMORY_LAYOUT_H_
+
+#include <ATen/core/Tensor.h>
+
+namespace reprise::hooks_internal {
+
+// Whether the tensor is its storage, looked at through sizes, strides and offset: false for sparse,
+// nested and quantized ones.
+bool is_dense(const at::Tensor& tensor);
+
+// A view of a dense tensor with each dimension of stride 0 cut to the one element that it has in
+// memory.
+at::Tensor distinct_elements(const at::Tensor& tensor);
+
+// The elements of distinct_elements(), in the same order in memory, without gaps. Shares memory
+// with `tensor` if that has none.
+at::Tensor packed_elements(const at::Tensor& tensor);
+
+// A new tensor for what packed_elements() gives of a tensor of these sizes and strides.
+at::Tensor empty_packed(at::IntArrayRef sizes, at::IntArrayRef strides,
+                        const at::TensorOptions& options);
+
+// The way back: a tensor of these sizes and strides with the values of `packed`, in whose memory it
+// lies if that can be. Where elements overlap in memory in other ways than by a stride of 0, it has
+// the strides of `packed`.
+at::Tensor spread(const at::Tensor& packed, at::IntArrayRef sizes, at::IntArrayRef strides);
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_INTERNAL_MEMORY_LAYOUT_H_

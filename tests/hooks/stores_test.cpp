@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What each lossless store promises.
+#include "reprise/hooks/stores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tests/hooks/store_cases.h"
+#include "tests/testing/bitwise.h"
+#include "tests/testing/counting.h"
+
+namespace reprise::stores_test {
+namespace {
+
+using testing::bitwise_equal;
+using testing::live_cpu_bytes;
+
+struct StoreCase {
+  std::string name;
+  std::function<std::shared_ptr<ActivationStore>()> make;
+};
+
+void PrintTo(const StoreCase& store, std::ostream* out) { *out << store.name; }
+
+class LosslessStore : public ::testing::TestWithParam<StoreCase> {
+ protected:
+  static std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) {
+    return GetParam().make()->put(tensor);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores, LosslessStore,
+    ::testing::Values(
+        StoreCase{"device", stores::device}, StoreCase{"packed", [] { return stores::packed(); }},
+        StoreCase{"packed_any_size", [] { return stores::packed({.min_bytes = 0}); }},
+        StoreCase{"packed_with_constants",
+                  [] { return stores::packed({.min_bytes = 0, .find_constants = true}); }},
+        StoreCase{"two_in_a_row",
+                  [] { return stores::packed({.min_bytes = 0}) | stores::packed(); }}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(LosslessStore, GivesBackEachDtypeAndLayout) {
+  for (const at::ScalarType dtype : store_cases::dtypes()) {
+    for (const auto& [name, tensor, keeps_strides] : store_cases::layouts(dtype, at::kCPU)) {
+      SCOPED_TRACE(c10::str(name, " of ", dtype));
+      const at::Tensor expected = tensor.clone(at::MemoryFormat::Preserve);
+      const std::int64_t version = tensor._version();
+      const auto stored = put(tensor);
+      EXPECT_EQ(tensor._version(), version);
+      for (int time = 0; time < 2; ++time) {
+        stored->prefetch();
+        const at::Tensor found = stored->get();
+        EXPECT_TRUE(bitwise_equal(found.resolve_conj().resolve_neg(),
+                                  expected.resolve_conj().resolve_neg()));
+        EXPECT_EQ(found.sizes(), tensor.sizes());
+        EXPECT_EQ(found.device(), tensor.device());
+        EXPECT_FALSE(found.requires_grad());
+        if (keeps_strides) {
+          EXPECT_EQ(found.strides(), tensor.strides());
+        }
+      }
+      EXPECT_TRUE(bitwise_equal(tensor.resolve_conj().resolve_neg(),
+                                expected.resolve_conj().resolve_neg()));
+    }
+  }
+}
+
+TEST_P(LosslessStore, KeepsRequiresGradAndNoGraph) {
+  const at::Tensor x = at::randn({40, 50}).requires_grad_();
+  const at::Tensor y = x.sin();
+  for (const at::Tensor& tensor : {x, y, x.detach()}) {
+    const at::Tensor found = put(tensor)->get();
+    EXPECT_EQ(found.requires_grad(), tensor.requires_grad());
+    EXPECT_TRUE(found.is_leaf());
+  }
+}
+
+TEST_P(LosslessStore, GivesBackSparseTensors) {
+  const at::Tensor dense = at::randn({30, 40}).relu();
+  for (const at::Tensor& tensor : {dense.to_sparse(), dense.to_sparse_csr()}) {
+    const at::Tensor found = put(tensor)->get();
+    EXPECT_EQ(found.layout(), tensor.layout());
+    EXPECT_TRUE(bitwise_equal(found.to_dense(), dense));
+  }
+}
+
+TEST_P(LosslessStore, LeavesNothingBehind) {
+  const std::int64_t before = live_cpu_bytes();
+  for (const at::ScalarType dtype : {at::kBool, at::kLong, at::kFloat}) {
+    const auto stored = put(store_cases::any_bits({64, 64}, dtype, at::kCPU));
+    stored->prefetch();
+    stored->get();
+  }
+  EXPECT_EQ(live_cpu_bytes(), before);
+}
+
+// Bytes that `stored` holds once the caller's tensor is gone, counted and as it says itself.
+std::int64_t kept_bytes(ActivationStore& store, at::Tensor tensor) {
+  const std::int64_t before =
+      live_cpu_bytes() - static_cast<std::int64_t>(tensor.storage().nbytes());
+  const auto stored = store.put(tensor);
+  tensor.reset();
+  const std::int64_t kept = live_cpu_bytes() - before;
+  EXPECT_EQ(static_cast<std::int64_t>(stored->device_bytes()), kept);
+  return kept;
+}
+
+TEST(PackedStore, BytesOfEachForm) {
+  const auto store = stores::packed();
+  EXPECT_EQ(kept_bytes(*store, at::rand({1000, 33}) < 0.5), 1000 * 33 / 8);
+  EXPECT_EQ(kept_bytes(*store, at::rand({8195}) < 0.5), 1025);
+  EXPECT_EQ(kept_bytes(*store, at::arange(256)), 256);
+  EXPECT_EQ(kept_bytes(*store, at::arange(-128, 128)), 256);
+  EXPECT_EQ(kept_bytes(*store, at::arange(257)), 257 * 2);
+  EXPECT_EQ(kept_bytes(*store, at::arange(-40000, 40000, at::kInt)), 80000 * 4);
+  EXPECT_EQ(kept_bytes(*store, at::arange(-40000, 40000)), 80000 * 4);
+  EXPECT_EQ(kept_bytes(*store, at::arange(1000).add(1L << 40)), 1000 * 8);
+  EXPECT_EQ(kept_bytes(*store, at::full({500}, 1L << 40, at::kLong)), 8);
+  EXPECT_EQ(kept_bytes(*store, at::arange(300, at::kFloat).unsqueeze(1).expand({300, 9})), 1200);
+  EXPECT_EQ(kept_bytes(*store, at::randn({300})), 1200);
+}
+
+TEST(PackedStore, SmallTensorsAreLeftAlone) {
+  EXPECT_EQ(kept_bytes(*stores::packed(), at::zeros({1023}, at::kBool)), 1023);
+  EXPECT_EQ(kept_bytes(*stores::packed(), at::zeros({1024}, at::kBool)), 128);
+  EXPECT_EQ(kept_bytes(*stores::packed({.min_bytes = 9}), at::zeros({8}, at::kBool)), 8);
+  EXPECT_EQ(kept_bytes(*stores::packed({.min_bytes = 8}), at::zeros({8}, at::kBool)), 1);
+}
+
+TEST(PackedStore, ConstantsWhereAskedFor) {
+  const at::Tensor ones = at::ones({400});
+  EXPECT_EQ(kept_bytes(*stores::packed(), ones.clone()), 1600);
+  EXPECT_EQ(kept_bytes(*stores::packed({.find_constants = true}), ones.clone()), 4);
+  at::Tensor zeros = at::zeros({400});
+  zeros[7] = -0.0;  // equal, but not in its bits
+  EXPECT_EQ(kept_bytes(*stores::packed({.find_constants = true}), zeros.clone()), 1600);
+}
+
+TEST(PackedStore, AChangeInPlaceSpoilsWhatIsNotPackedOnly) {
+  const at::Tensor mask = at::zeros({2000}, at::kBool);
+  const at::Tensor values = at::zeros({2000});
+  const std::int64_t version = values._version();
+  const auto packed = stores::packed()->put(mask);
+  const auto kept = stores::packed()->put(values);
+  mask.fill_(true);
+  values.fill_(1);
+  EXPECT_FALSE(packed->get().any().item<bool>());
+  EXPECT_THAT([&] { kept->get(); },
+              ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr(c10::str(
+                  "modified by an inplace operation: CPUFloatType [2000] on cpu is at version ",
+                  version + 1, "; expected version ", version))));
+}
+
+TEST(Stores, ARowThatCannotBe) {
+  EXPECT_THAT([] { static_cast<void>(stores::device() | stores::packed()); },
+              ::testing::ThrowsMessage<std::invalid_argument>(
+                  ::testing::HasSubstr("this store hands nothing on")));
+  EXPECT_THAT([] { static_cast<void>(stores::packed() | nullptr); },
+              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("null")));
+  EXPECT_THROW(static_cast<void>(stores::packed() | stores::device() | stores::packed()),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace reprise::stores_test
