@@ -29,6 +29,8 @@
 
 namespace reprise {
 
+class ActivationStore;
+
 // How what a replay saves is compared with what forward saved, slot by slot.
 enum class DeterminismCheck {
   // Nothing is compared but the number of saved tensors. Nor is it noted what forward reads of
@@ -134,6 +136,15 @@ struct CheckpointOptions {
   // inputs always do: a SaveOnCpuGuard moves it to the host, an enclosing region drops it and
   // computes it again. Otherwise hooks do not see it.
   bool respect_saved_tensors_hooks = false;
+
+  // Where the region's tensor inputs are kept, instead of by the saved-tensor hooks that stand
+  // around it; parameters stay where they are. Null: as those hooks say, or on their device. See
+  // reprise/hooks/stores.h.
+  std::shared_ptr<ActivationStore> input_store = nullptr;
+
+  // With an input_store: when backward enters a region, the inputs of this many regions with such a
+  // store, those that this thread ran before it, start to come back. Negative is an error.
+  int prefetch_depth = 1;
 
   // Generators of the caller's own that the region's code draws from. Generators among the
   // arguments are found by themselves.

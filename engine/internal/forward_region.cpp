@@ -50,6 +50,10 @@ void check_options(const CheckpointOptions& options) {
                  "it would never be called"
                : "[checkpoint] determinism_check is kCallback, but determinism_fn is empty");
   }
+  if (options.prefetch_depth < 0) {
+    throw std::invalid_argument("[checkpoint] prefetch_depth is negative: " +
+                                std::to_string(options.prefetch_depth));
+  }
 }
 
 std::string name_or_number(std::string name) {
@@ -78,7 +82,7 @@ void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
     record.argument_inputs.push_back(static_cast<std::uint32_t>(found - known.begin()));
     if (found == known.end()) {
       known.push_back(tensor.unsafeGetTensorImpl());
-      record.inputs.emplace_back(tensor);
+      record.inputs.emplace_back(tensor, record.input_store);
     }
   }
 }
@@ -91,6 +95,8 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
   record.allow_external_mutation = options.allow_external_mutation;
   record.check = options.determinism_check;
   record.describe = std::move(options.determinism_fn);
+  record.input_store = std::move(options.input_store);
+  record.prefetch_depth = options.prefetch_depth;
   record.code = std::move(code);
   record.stats = stats_for(record.name);
   if (record.stats) {
@@ -128,7 +134,8 @@ class ForwardRegion::Impl {
   Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
       : preserves_rng_(options.preserve_rng_state),
         tape_options_{.preserves_rng = options.preserve_rng_state,
-                      .through_hooks = options.respect_saved_tensors_hooks} {
+                      .through_hooks = options.respect_saved_tensors_hooks,
+                      .input_store = options.input_store} {
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());
@@ -143,6 +150,7 @@ class ForwardRegion::Impl {
     }
     OperatorLog* const log = record.operators.get();
     frame_ = std::make_shared<Frame>(std::move(record));
+    frame_->follow_previous();
     const std::shared_ptr<GroupState> group = GroupState::entered();
     if (group && !is_recomputing()) {
       group->add_forward(frame_);

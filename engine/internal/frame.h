@@ -45,6 +45,10 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // For forward, on its thread.
   RegionRecord& record_of_forward() { return record_; }
 
+  // With a store for inputs: backward will enter this region before the one of the last call on
+  // this thread.
+  void follow_previous();
+
   // Hooks for a tensor that forward saves: the slot.
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_slot();
 
@@ -65,6 +69,9 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Forward: remembers the tensor instead of keeping it, and returns its slot's number.
   std::uint32_t record(const at::Tensor& tensor);
   void count_dropped_bytes(const at::Tensor& tensor);
+  // Of this region, and of those that backward enters next.
+  void prefetch_inputs_ahead();
+  void prefetch_inputs() ABSL_LOCKS_EXCLUDED(mutex_);
   // Backward: the tensor that was recorded, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
@@ -89,6 +96,7 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
 
   RegionRecord record_;  // its slots grow in forward only, on one thread at a time
   absl::flat_hash_set<const void*> counted_storages_;  // in forward, for memory_report()
+  std::weak_ptr<Frame> previous_;                      // with a store for inputs
 
   Mutex mutex_;
   std::condition_variable_any replay_ended_;

@@ -10,6 +10,7 @@
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 #include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/store_hooks.h"
 
 namespace reprise::engine_internal {
 
@@ -24,7 +25,8 @@ bool goes_through_hooks(const at::Tensor& tensor) {
 
 }  // namespace
 
-RegionInput::RegionInput(const at::Tensor& tensor) : storage_(weak_storage_of(tensor)) {
+RegionInput::RegionInput(const at::Tensor& tensor, const std::shared_ptr<ActivationStore>& store)
+    : storage_(weak_storage_of(tensor)) {
   if (!tensor.defined()) {
     return;
   }
@@ -38,7 +40,11 @@ RegionInput::RegionInput(const at::Tensor& tensor) : storage_(weak_storage_of(te
   if (requires_grad_ && !tensor.is_leaf()) {
     edge_ = torch::autograd::impl::gradient_edge(tensor);
   }
-  if (goes_through_hooks(tensor)) {
+  if (goes_through_hooks(tensor) && store) {
+    auto hooks = std::make_unique<hooks_internal::StoreHooks>(store);
+    stored_ = hooks.get();
+    packed_ = std::move(hooks);
+  } else if (goes_through_hooks(tensor)) {
     packed_ = hooks_internal::make_ambient_hooks();
   }
   if (packed_) {
@@ -46,6 +52,12 @@ RegionInput::RegionInput(const at::Tensor& tensor) : storage_(weak_storage_of(te
     packed_->call_pack_hook(tensor);
   } else {
     alias_ = detached_alias(tensor);
+  }
+}
+
+void RegionInput::prefetch() const {
+  if (stored_ != nullptr) {
+    stored_->prefetch();
   }
 }
 

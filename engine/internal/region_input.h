@@ -17,14 +17,20 @@
 #include <optional>
 #include <string>
 
+#include "reprise/hooks/internal/store_hooks.h"
+
 namespace reprise::engine_internal {
 
 class RegionInput {
  public:
-  // Keeps `tensor` as the surrounding saved-tensor hooks want it (an enclosing region makes a slot
-  // of it), or an alias without them. The caller's tensor is not touched, and its graph is not held
-  // beyond the node that it comes from.
-  explicit RegionInput(const at::Tensor& tensor);
+  // Keeps `tensor` in `store`, or, if that is null, as the surrounding saved-tensor hooks want it
+  // (an enclosing region makes a slot of it), or an alias without them. The caller's tensor is not
+  // touched, and its graph is not held beyond the node that it comes from.
+  explicit RegionInput(const at::Tensor& tensor,
+                       const std::shared_ptr<ActivationStore>& store = nullptr);
+
+  // Starts to bring it back, if it is in a store.
+  void prefetch() const;
 
   // What the region's code gets in a replay: the values, the requires-grad, the leaf-ness and the
   // edge to the graph of the original, in a tensor of its own. May trigger the replay of an
@@ -37,7 +43,7 @@ class RegionInput {
   // Words for an error if what restore() gave is no longer what forward got.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;
 
-  // True if surrounding hooks have to bring it back.
+  // True if hooks or a store have to bring it back.
   bool is_packed() const { return packed_ != nullptr; }
 
   std::int64_t kept_bytes() const { return kept_bytes_; }
@@ -46,6 +52,7 @@ class RegionInput {
 
  private:
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed_;
+  hooks_internal::StoreHooks* stored_ = nullptr;  // is `packed_`, if there is a store
   at::Tensor alias_;
   torch::autograd::Edge edge_;
   // Held weakly, so that what the hooks bring back is not taken for it by its address.

@@ -35,7 +35,9 @@ struct RegionRecord {
   DeterminismCheck check = DeterminismCheck::kMetadata;
   std::function<std::string(const at::Tensor&)> describe;
 
-  std::unique_ptr<RegionCode> code;            // null if the region has a tape
+  std::unique_ptr<RegionCode> code;              // null if the region has a tape
+  std::shared_ptr<ActivationStore> input_store;  // or null
+  int prefetch_depth = 0;
   std::vector<RegionInput> inputs;             // each tensor once
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
   RegionState state;

@@ -138,7 +138,7 @@ std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& ali
 }
 
 // Each tensor from outside goes to the surrounding hooks, needed or not: an enclosing region counts
-// what its code saves, and its replay must count the same.
+// what its code saves, and its replay must count the same. A store gets those that are needed.
 void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive,
                                bool may_pack) {
   const std::vector<bool> otherwise = looked_at_otherwise(alive);
@@ -152,8 +152,9 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
       input.kept.alias = flat(input.kept.alias);
       input.geometry = geometry_of(input.kept.alias);
     }
-    if (may_pack && input.why == Why::kOutside && !input.is_parameter && !input.lost) {
-      input.input.emplace(input.kept.alias);
+    const bool is_packed = options_.input_store == nullptr || needed[value];
+    if (may_pack && is_packed && input.why == Why::kOutside && !input.is_parameter && !input.lost) {
+      input.input.emplace(input.kept.alias, options_.input_store);
       input.kept.alias.reset();
     }
     if (!needed[value]) {

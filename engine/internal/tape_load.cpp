@@ -52,6 +52,8 @@ const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
   Base& base = work_[value].base;
   if (!base.tensor.defined()) {
     base = load(value);
+    const Tape::Given& given = tape_.given.at(value);
+    work_[value].is_brought_back = given.input && given.input->is_packed();
   } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
     fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
                           ", which has been changed in place since it was recomputed"));

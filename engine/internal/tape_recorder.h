@@ -38,6 +38,7 @@ class TapeRecorder final : public PolicyRegion {
   struct Options {
     bool preserves_rng = true;
     bool through_hooks = false;  // what the policy keeps
+    std::shared_ptr<ActivationStore> input_store = nullptr;
   };
 
   // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion

@@ -7,6 +7,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/errors.h"
@@ -250,7 +251,12 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
       finish(tape_.writes[i].after);
     }
   }
-  tape_.for_each_use(op, [this](TapeValueId value) { free_if_unused(value); });
+  tape_.for_each_use(op, [&](TapeValueId value) {
+    if (std::exchange(work_[value].is_brought_back, false)) {
+      fill_slots_of(value, wants);
+    }
+    free_if_unused(value);
+  });
 }
 
 void TapeRun::free_if_unused(TapeValueId value) {

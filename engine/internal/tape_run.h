@@ -60,11 +60,12 @@ class TapeRun {
   };
   struct Work {
     Base base;
-    std::uint32_t uses = 0;       // by operators that have not run, in this session
-    std::uint32_t pass_uses = 0;  // in this pass
-    std::uint32_t asked_in = 0;   // the pass that was to compute it for a slot
-    std::uint32_t filled_in = 0;  // the pass that has filled slots with it
-    std::uint32_t filled_at = 0;  // the last of those, in filled_
+    std::uint32_t uses = 0;        // by operators that have not run, in this session
+    std::uint32_t pass_uses = 0;   // in this pass
+    std::uint32_t asked_in = 0;    // the pass that was to compute it for a slot
+    std::uint32_t filled_in = 0;   // the pass that has filled slots with it
+    std::uint32_t filled_at = 0;   // the last of those, in filled_
+    bool is_brought_back = false;  // by hooks or a store: not to be done twice
   };
 
   void restart(Wants wants);

@@ -15,6 +15,7 @@
 #include "reprise/engine/checkpoint.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/hooks/stores.h"
+#include "tests/hooks/diary_store.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
 #include "tests/testing/node_counter.h"
@@ -23,44 +24,12 @@ namespace reprise::store_guard_test {
 namespace {
 
 using testing::bitwise_equal;
+using testing::DiaryStore;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::live_cpu_bytes;
 using ::testing::ThrowsMessage;
-
-// Writes down what is put, and what becomes of it.
-class DiaryStore final : public ActivationStore {
- public:
-  std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override {
-    return std::make_unique<Entry>(*this, puts_++, tensor);
-  }
-
-  int puts() const { return puts_; }
-  std::vector<std::string> take_lines() { return std::exchange(lines_, {}); }
-
- private:
-  class Entry final : public StoredTensor {
-   public:
-    Entry(DiaryStore& diary, int number, const at::Tensor& tensor)
-        : diary_(diary), number_(number), kept_(stores::device()->put(tensor)) {}
-    void prefetch() override { write("prefetch "); }
-    at::Tensor get() override {
-      write("get ");
-      return kept_->get();
-    }
-    std::size_t device_bytes() const override { return kept_->device_bytes(); }
-
-   private:
-    void write(const std::string& what) { diary_.lines_.push_back(what + std::to_string(number_)); }
-    DiaryStore& diary_;
-    const int number_;
-    const std::unique_ptr<StoredTensor> kept_;
-  };
-
-  int puts_ = 0;
-  std::vector<std::string> lines_;
-};
 
 at::Tensor leaf() { return at::arange(1.0, 6.0, at::kDouble).requires_grad_(); }
 

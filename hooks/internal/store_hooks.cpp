@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/internal/store_hooks.h"
+
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/kept_tensor.h"
+
+namespace reprise::hooks_internal {
+
+std::size_t PutOrder::add(const std::shared_ptr<StoredTensor>& stored) {
+  const std::lock_guard lock(mutex_);
+  stored_.push_back(stored);
+  return stored_.size() - 1;
+}
+
+void PutOrder::prefetch(std::size_t position) {
+  std::vector<std::shared_ptr<StoredTensor>> next;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::size_t wanted = static_cast<std::size_t>(prefetch_depth_) + 1;
+    for (std::size_t i = position + 1; i > 0 && next.size() < wanted; --i) {
+      if (auto stored = stored_[i - 1].lock()) {
+        next.push_back(std::move(stored));
+      }
+    }
+  }
+  for (const auto& stored : next) {
+    stored->prefetch();
+  }
+}
+
+StoreHooks::StoreHooks(std::shared_ptr<ActivationStore> store, std::shared_ptr<PutOrder> order)
+    : store_(std::move(store)), order_(std::move(order)) {}
+
+void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
+  if (is_parameter(tensor)) {
+    stored_ = std::make_shared<KeptTensor>(tensor);
+  } else {
+    stored_ = store_->put(detached_alias(tensor));
+    if (order_) {
+      position_ = order_->add(stored_);
+    }
+  }
+  store_.reset();
+}
+
+at::Tensor StoreHooks::call_unpack_hook() {
+  const at::NoGradGuard no_grad;
+  if (position_) {
+    order_->prefetch(*position_);
+  }
+  return stored_->get();
+}
+
+}  // namespace reprise::hooks_internal
