@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The test device itself: that it computes what the CPU does, asynchronously, and that an event
+// which is left out shows.
+#include "tests/testing/device/test_device.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "reprise/engine/checkpoint.h"
+#include "tests/testing/bitwise.h"
+
+namespace reprise::test_device_test {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::bitwise_equal;
+using testing::DelayGuard;
+using testing::live_device_bytes;
+using testing::test_device;
+
+c10::Stream new_stream() {
+  return c10::impl::VirtualGuardImpl(test_device().type()).getNewStream(test_device());
+}
+
+TEST(TestDevice, ComputesWhatTheCpuComputes) {
+  torch::manual_seed(1);
+  const at::Tensor a = at::randn({6, 8});
+  const at::Tensor b = at::randn({8, 5});
+  const auto compute = [](const at::Tensor& x, const at::Tensor& y) {
+    at::Tensor z = at::mm(x, y).relu().add_(1.5).mul(2);
+    z = at::cat({z, z.t().contiguous().view({6, 5})}, 1).softmax(1);
+    return (z.sum(0, true) + z.std(0))
+        .index({at::tensor({0, 3, 3}, at::kLong).to(z.device()).remainder(5)});
+  };
+  const at::Tensor found = compute(a.to(test_device()), b.to(test_device()));
+  EXPECT_EQ(found.device(), test_device());
+  EXPECT_TRUE(bitwise_equal(found.cpu(), compute(a, b)));
+}
+
+TEST(TestDevice, TrainsAModelAsTheCpuDoes) {
+  const auto gradients = [](at::Device device) {
+    torch::manual_seed(2);
+    torch::nn::Sequential model(torch::nn::Conv2d(3, 4, 3), torch::nn::BatchNorm2d(4),
+                                torch::nn::ReLU(), torch::nn::Flatten(),
+                                torch::nn::Linear(4 * 6 * 6, 10));
+    const at::Tensor images = at::randn({2, 3, 8, 8});
+    const at::Tensor labels = at::tensor({3, 7}, at::kLong);
+    model->to(device);
+    torch::nn::functional::cross_entropy(model->forward(images.to(device)), labels.to(device))
+        .backward();
+    std::vector<at::Tensor> found;
+    for (const at::Tensor& parameter : model->parameters()) {
+      found.push_back(parameter.grad().cpu());
+    }
+    return found;
+  };
+  const auto expected = gradients(at::kCPU);
+  const auto found = gradients(test_device());
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(bitwise_equal(found[i], expected[i]));
+  }
+}
+
+TEST(TestDevice, KernelsAreQueued) {
+  const at::Tensor x = at::ones({4}, test_device());
+  const DelayGuard delays({.kernel = milliseconds(50)});
+  const auto start = std::chrono::steady_clock::now();
+  const at::Tensor y = x + 1;
+  const auto queued = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(y.cpu().sum().item<float>(), 8);
+  const auto done = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(queued, milliseconds(50));
+  EXPECT_GE(done, milliseconds(50));
+}
+
+TEST(TestDevice, AnEventThatIsLeftOutShows) {
+  for (const bool waits : {true, false}) {
+    const at::Tensor x = at::zeros({1000}, test_device());
+    const at::Tensor host = at::full({1000}, 7.0, at::TensorOptions().pinned_memory(true));
+    ASSERT_TRUE(host.is_pinned());
+    const DelayGuard delays({.kernel = milliseconds(30)});
+    const at::Tensor y = x + 1;
+    const c10::Stream other = new_stream();
+    {
+      c10::Event computed(test_device().type());
+      computed.record(c10::impl::VirtualGuardImpl(test_device().type()).getStream(test_device()));
+      const c10::StreamGuard on_other(other);
+      if (waits) {
+        computed.block(other);
+      }
+      host.copy_(y, /*non_blocking=*/true);
+    }
+    other.synchronize();
+    EXPECT_EQ((host == 1).all().item<bool>(), waits);
+  }
+}
+
+TEST(TestDevice, MemoryThatIsFreedTooEarlyShows) {
+  for (const bool keeps : {true, false}) {
+    at::Tensor x = at::ones({1000}, test_device());
+    const at::Tensor host = at::zeros({1000}, at::TensorOptions().pinned_memory(true));
+    testing::wait_for_device(0);
+    const DelayGuard delays({.copy_out = milliseconds(30)});
+    const c10::Stream other = new_stream();
+    {
+      const c10::StreamGuard on_other(other);
+      host.copy_(x, /*non_blocking=*/true);
+    }
+    if (!keeps) {
+      x.reset();
+    }
+    other.synchronize();
+    EXPECT_EQ((host == 1).all().item<bool>(), keeps);
+  }
+}
+
+TEST(TestDevice, CountsItsBytes) {
+  test_device();
+  const std::int64_t before = live_device_bytes();
+  testing::reset_peak_device_bytes();
+  {
+    const at::Tensor x = at::zeros({100}, test_device());
+    EXPECT_EQ(live_device_bytes() - before, 400);
+    const at::Tensor y = x.sin();
+    EXPECT_EQ(live_device_bytes() - before, 800);
+  }
+  EXPECT_EQ(live_device_bytes(), before);
+  EXPECT_EQ(testing::peak_device_bytes() - before, 800);
+}
+
+TEST(TestDevice, HasAGeneratorOfItsOwn) {
+  const auto draw = [] { return at::rand({100}, test_device()).cpu(); };
+  torch::manual_seed(5);
+  at::Generator device = testing::default_generator(0);
+  device.set_current_seed(5);
+  const at::Tensor cpu = at::rand({10});
+  const at::Tensor first = draw();
+  EXPECT_FALSE(bitwise_equal(draw(), first));
+  device.set_current_seed(5);
+  EXPECT_TRUE(bitwise_equal(draw(), first));
+  torch::manual_seed(5);
+  EXPECT_TRUE(bitwise_equal(at::rand({10}), cpu));
+}
+
+TEST(TestDevice, HasSeveralDevicesAndStreams) {
+  const at::Tensor x = at::ones({10}, test_device(1));
+  EXPECT_EQ(x.device(), test_device(1));
+  EXPECT_EQ((x + 1).device(), test_device(1));
+  EXPECT_TRUE(bitwise_equal(x.to(test_device(0)).cpu(), x.cpu()));
+  const c10::Stream stream = new_stream();
+  {
+    const c10::StreamGuard guard(stream);
+    EXPECT_EQ(testing::current_stream(0), stream.id());
+  }
+  EXPECT_EQ(testing::current_stream(0), 0);
+}
+
+// Random draws in a region on the device are those of forward again, and the generator is where
+// backward found it.
+TEST(TestDevice, RegionsRestoreItsRandomState) {
+  const at::Tensor x = at::randn({64, 8}).to(test_device()).requires_grad_();
+  const auto block = [](const at::Tensor& h) { return at::dropout(h.sin(), 0.5, true).exp(); };
+  at::Generator generator = testing::default_generator(0);
+  const auto run = [&](const std::function<at::Tensor()>& forward) {
+    generator.set_current_seed(11);
+    const at::Tensor y = forward().sum();
+    const at::Tensor other = at::rand({8}, test_device());
+    const at::Tensor gradient = torch::autograd::grad({y}, {x})[0].cpu();
+    return std::pair(gradient, at::rand({8}, test_device()).cpu());
+  };
+  const auto [expected, next] = run([&] { return block(x); });
+  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    const auto [found, drawn] = run([&] { return checkpoint({.replay = replay}, block, x); });
+    EXPECT_TRUE(bitwise_equal(found, expected));
+    EXPECT_TRUE(bitwise_equal(drawn, next));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test_device_test

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "tests/testing/device/memory.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/testing/device/guard.h"
+#include "tests/testing/device/streams.h"
+
+namespace reprise::testing {
+namespace {
+
+constexpr int kPoison = 0xA5;
+
+std::atomic<std::int64_t> g_live{0};
+std::atomic<std::int64_t> g_peak{0};
+std::atomic<std::int64_t> g_pinned{0};
+std::atomic<bool> g_awake{false};
+
+void count(std::int64_t bytes) {
+  const std::int64_t now = g_live.fetch_add(bytes) + bytes;
+  std::int64_t peak = g_peak.load();
+  while (now > peak && !g_peak.compare_exchange_weak(peak, now)) {
+  }
+}
+
+struct Block {
+  void* data;
+  std::size_t bytes;
+  c10::DeviceIndex device;
+  c10::StreamId stream;
+};
+
+// Blocks that were freed, by device, stream and size.
+class Cache {
+ public:
+  Block* take(c10::DeviceIndex device, c10::StreamId stream, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto& blocks = blocks_[{device, stream, bytes}];
+    if (blocks.empty()) {
+      return new Block{std::malloc(bytes), bytes, device, stream};
+    }
+    Block* const block = blocks.back();
+    blocks.pop_back();
+    return block;
+  }
+
+  void give_back(Block* block) {
+    enqueue(block->device, block->stream, Work::kKernel, 0,
+            [data = block->data, bytes = block->bytes] { std::memset(data, kPoison, bytes); });
+    const std::lock_guard lock(mutex_);
+    blocks_[{block->device, block->stream, block->bytes}].push_back(block);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<c10::DeviceIndex, c10::StreamId, std::size_t>, std::vector<Block*>> blocks_;
+};
+
+Cache& cache() {
+  static auto& cache = *new Cache;
+  return cache;
+}
+
+void free_block(void* context) {
+  auto* const block = static_cast<Block*>(context);
+  g_live -= static_cast<std::int64_t>(block->bytes);
+  cache().give_back(block);
+}
+
+class DeviceAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    g_awake = true;
+    const c10::DeviceIndex index = current_device();
+    const c10::Device device(c10::DeviceType::PrivateUse1, index);
+    if (bytes == 0) {
+      return {nullptr, device};
+    }
+    Block* const block = cache().take(index, current_stream(index), bytes);
+    count(static_cast<std::int64_t>(bytes));
+    return {block->data, block, &free_block, device};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    wait_for_device(current_device());
+    std::memcpy(to, from, bytes);
+  }
+};
+
+struct PinnedBlocks {
+  std::mutex mutex;
+  std::map<const void*, std::size_t> bytes;
+};
+
+PinnedBlocks& pinned_blocks() {
+  static auto& blocks = *new PinnedBlocks;
+  return blocks;
+}
+
+void free_pinned(void* data) {
+  PinnedBlocks& blocks = pinned_blocks();
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(blocks.mutex);
+    bytes = blocks.bytes.extract(data).mapped();
+  }
+  g_pinned -= static_cast<std::int64_t>(bytes);
+  std::memset(data, kPoison, bytes);
+  std::free(data);
+}
+
+class PinnedAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes == 0) {
+      return {nullptr, c10::Device(c10::kCPU)};
+    }
+    void* const data = std::malloc(bytes);
+    PinnedBlocks& blocks = pinned_blocks();
+    const std::lock_guard lock(blocks.mutex);
+    blocks.bytes[data] = bytes;
+    g_pinned += static_cast<std::int64_t>(bytes);
+    return {data, data, &free_pinned, c10::Device(c10::kCPU)};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &free_pinned; }
+
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+c10::Allocator* device_allocator() {
+  static auto* const allocator = new DeviceAllocator;
+  return allocator;
+}
+
+c10::Allocator* pinned_allocator() {
+  static auto* const allocator = new PinnedAllocator;
+  return allocator;
+}
+
+bool is_pinned(const void* data) {
+  PinnedBlocks& blocks = pinned_blocks();
+  const std::lock_guard lock(blocks.mutex);
+  const auto after = blocks.bytes.upper_bound(data);
+  if (after == blocks.bytes.begin()) {
+    return false;
+  }
+  const auto& [start, bytes] = *std::prev(after);
+  return static_cast<const char*>(data) < static_cast<const char*>(start) + bytes;
+}
+
+std::int64_t live_device_bytes() { return g_live; }
+std::int64_t peak_device_bytes() { return g_peak; }
+void reset_peak_device_bytes() { g_peak = g_live.load(); }
+std::int64_t live_pinned_bytes() { return g_pinned; }
+bool is_device_awake() { return g_awake; }
+
+}  // namespace reprise::testing

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Memory of the test device, and pinned memory of its host. What is freed is overwritten: device
+// memory when the stream that it was allocated on gets there, pinned memory at once.
+#ifndef REPRISE_TESTS_TESTING_DEVICE_MEMORY_H_
+#define REPRISE_TESTS_TESTING_DEVICE_MEMORY_H_
+
+#include <c10/core/Allocator.h>
+
+#include <cstdint>
+
+namespace reprise::testing {
+
+// Gives memory of the calling thread's current device and stream, as caching allocators of
+// accelerators do: a block that is freed may be given out again on that stream at once.
+c10::Allocator* device_allocator();
+
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* data);
+
+// Of tensors, over all devices.
+std::int64_t live_device_bytes();
+std::int64_t peak_device_bytes();
+void reset_peak_device_bytes();
+std::int64_t live_pinned_bytes();
+
+// True once memory of the device has been asked for.
+bool is_device_awake();
+
+}  // namespace reprise::testing
+
+#endif  // REPRISE_TESTS_TESTING_DEVICE_MEMORY_H_
