@@ -39,6 +39,7 @@ TEST(TestDevice, ComputesWhatTheCpuComputes) {
     at::Tensor z = at::mm(x, y).relu().add_(1.5).mul(2);
     z = at::cat({z, z.t().contiguous().view({6, 5})}, 1).softmax(1);
     return (z.sum(0, true) + z.std(0))
+        .t()
         .index({at::tensor({0, 3, 3}, at::kLong).to(z.device()).remainder(5)});
   };
   const at::Tensor found = compute(a.to(test_device()), b.to(test_device()));
