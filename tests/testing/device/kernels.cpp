@@ -135,6 +135,8 @@ class Call {
   static void call_on_host(const c10::OperatorHandle& op, Stack& stack) {
     const at::NoGradGuard no_grad;
     const at::AutoDispatchBelowAutograd below;
+    // LibTorch returns out= arguments by reference, and pushes them when it has dropped its own.
+    const Stack held = stack;
     op.callBoxed(&stack);
   }
 
