@@ -32,6 +32,7 @@
 #include "reprise/engine/pinning.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/host_store.h"
 #include "reprise/hooks/save_on_cpu.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/hooks/store_guard.h"

@@ -379,6 +379,11 @@ void register_kernels() {
   aten.impl("unfold", &at::native::unfold);
   aten.impl("view_as_real", &at::native::view_as_real);
   aten.impl("view_as_complex", &at::native::view_as_complex);
+  // A copy sees to lazy conjugation and negation itself, as on_host() shows them.
+  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    auto& lazy = *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    lazy.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  }
   static auto& any = *new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1,
                                          __FILE__, __LINE__);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());

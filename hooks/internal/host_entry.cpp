@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+#include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/host_memory.h"
+
+namespace reprise::hooks_internal {
+namespace {
+
+c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+std::optional<c10::VariableVersion> counter_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? std::nullopt
+                               : std::optional(tensor.unsafeGetTensorImpl()->version_counter());
+}
+
+}  // namespace
+
+HostEntry::HostEntry(std::shared_ptr<HostMemory> memory, const at::Tensor& bytes,
+                     std::shared_ptr<ActivationStore> next)
+    : memory_(std::move(memory)),
+      next_(std::move(next)),
+      size_(bytes.nbytes()),
+      keys_(bytes.key_set()),
+      original_(bytes.storage().getWeakStorageImpl()),
+      counter_(counter_of(bytes)),
+      version_(counter_ ? counter_->current_version() : 0),
+      put_stream_(current_stream(bytes.device())),
+      put_(record_now(put_stream_)),
+      device_bytes_(bytes),
+      given_(c10::intrusive_ptr<c10::StorageImpl>()) {}
+
+HostEntry::~HostEntry() {
+  const HostMemory::Lock lock(memory_->mutex_);
+  const auto shared = memory_->by_storage_.find(original_._unsafe_get_target());
+  if (shared != memory_->by_storage_.end() && shared->second.expired()) {
+    memory_->by_storage_.erase(shared);
+  }
+  drop_device_bytes();
+  if (loaded_.defined()) {
+    copied_in_->block(*load_stream_);
+  }
+  if (buffer_) {
+    buffer_->uses = {copied_out_};
+    if (copied_in_) {
+      buffer_->uses.push_back(copied_in_);
+    }
+    memory_->buffers_.give_back(std::move(*buffer_));
+    memory_->given_back_.notify_all();
+  }
+}
+
+bool HostEntry::is_unchanged() const {
+  return !counter_ || counter_->current_version() == version_;
+}
+
+// From either list, after the copy out if there is one.
+void HostEntry::drop_device_bytes() {
+  if (!device_bytes_.defined()) {
+    return;
+  }
+  is_spoilt_ = !is_unchanged();
+  if (copied_out_) {
+    copied_out_->block(put_stream_);
+    memory_->in_flight_.remove(this);
+    memory_->counters_.in_flight_bytes -= size_;
+  } else {
+    memory_->resident_.remove(this);
+    memory_->counters_.resident_bytes -= size_;
+  }
+  device_bytes_.reset();
+}
+
+void HostEntry::prefetch() {
+  const HostMemory::Lock lock(memory_->mutex_);
+  if (handed_on_) {
+    handed_on_->prefetch();
+  } else if (!is_spoilt_ && !device_bytes_.defined() && !loaded_.defined() &&
+             !find_alive().defined()) {
+    start_copy_in();
+  }
+}
+
+at::Tensor HostEntry::get() {
+  const HostMemory::Lock lock(memory_->mutex_);
+  if (handed_on_) {
+    return handed_on_->get();
+  }
+  TORCH_CHECK(!is_spoilt_ && (!device_bytes_.defined() || is_unchanged()),
+              "[stores] a tensor needed for gradient computation has been modified by an inplace "
+              "operation before it was copied to the host: ",
+              size_, " bytes on ", put_stream_.device(), " were put at version ", version_,
+              ". Clone it before changing it");
+  if (const at::Tensor alive = device_bytes_.defined() ? device_bytes_ : find_alive();
+      alive.defined()) {
+    memory_->counters_.bytes_left += static_cast<std::int64_t>(size_);
+    return alive;
+  }
+  const bool was_started = loaded_.defined();
+  if (!was_started) {
+    start_copy_in();
+  }
+  if (!was_started || !copied_in_->query()) {
+    ++memory_->counters_.waits;
+  }
+  copied_in_->block(current_stream(put_stream_.device()));
+  given_ = loaded_.storage().getWeakStorageImpl();
+  return std::exchange(loaded_, at::Tensor());
+}
+
+at::Tensor HostEntry::find_alive() const {
+  if (is_unchanged()) {
+    if (at::Tensor original = alias_of(original_); original.defined()) {
+      if (counter_) {
+        torch::autograd::impl::set_version_counter(original, *counter_);
+      }
+      return original;
+    }
+  }
+  return alias_of(given_);
+}
+
+at::Tensor HostEntry::alias_of(const WeakStorage& storage) const {
+  auto locked = storage.lock();
+  if (!locked || locked->nbytes() != size_) {
+    return {};
+  }
+  at::Tensor bytes = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(locked)), keys_, c10::scalarTypeToTypeMeta(at::kByte));
+  bytes.unsafeGetTensorImpl()->set_sizes_contiguous({static_cast<std::int64_t>(size_)});
+  return bytes;
+}
+
+void HostEntry::start_copy_in() {
+  const c10::Device device = put_stream_.device();
+  const c10::DeviceGuard guard(device);
+  load_stream_ = current_stream(device);
+  loaded_ =
+      at::empty({static_cast<std::int64_t>(size_)}, at::TensorOptions(at::kByte).device(device));
+  const EventPtr allocated = record_now(*load_stream_);
+  const c10::Stream& in = memory_->streams_of(device).in;
+  allocated->block(in);
+  copied_out_->block(in);
+  const c10::StreamGuard on_stream(in);
+  loaded_.copy_(buffer_->bytes, /*non_blocking=*/true);
+  copied_in_ = record_now(in);
+  memory_->counters_.bytes_in += static_cast<std::int64_t>(size_);
+}
+
+std::size_t HostEntry::device_bytes() const {
+  const HostMemory::Lock lock(memory_->mutex_);
+  if (handed_on_) {
+    return handed_on_->device_bytes();
+  }
+  return device_bytes_.defined() || loaded_.defined() ? size_ : 0;
+}
+
+}  // namespace reprise::hooks_internal

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/internal/host_memory.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <chrono>
+#include <utility>
+
+namespace reprise::hooks_internal {
+
+HostMemory::HostMemory(HostOptions options)
+    : options_(options), buffers_(options.pin_memory, options.max_host_bytes) {}
+
+std::shared_ptr<HostEntry> HostMemory::keep(const at::Tensor& bytes,
+                                            const std::shared_ptr<ActivationStore>& next) {
+  const void* const storage = bytes.storage().unsafeGetStorageImpl();
+  auto entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
+  std::shared_ptr<HostEntry> known;  // destroyed after the lock, as is `entry`
+  Lock lock(mutex_);
+  if (const auto found = by_storage_.find(storage); found != by_storage_.end()) {
+    known = found->second.lock();
+    if (known && known->version_ == entry->version_ && known->size_ == entry->size_ &&
+        known->is_unchanged()) {
+      entry->device_bytes_.reset();  // in no list
+      return known;
+    }
+  }
+  by_storage_[storage] = entry;
+  resident_.push_back(entry.get());
+  counters_.resident_bytes += entry->size_;
+  let_go_of_copied();
+  send_oldest(lock);
+  return entry;
+}
+
+const HostMemory::Streams& HostMemory::streams_of(c10::Device device) {
+  const auto found = streams_.find(device.index());
+  if (found != streams_.end()) {
+    return found->second;
+  }
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const Streams streams{guard.getStreamFromGlobalPool(device),
+                        guard.getStreamFromGlobalPool(device)};
+  return streams_.emplace(device.index(), streams).first->second;
+}
+
+void HostMemory::send_oldest(Lock& lock) {
+  while (resident_.size() > options_.keep_last &&
+         counters_.resident_bytes > options_.max_device_bytes) {
+    start_copy_out(lock, *resident_.front());
+  }
+  while (counters_.in_flight_bytes > options_.max_in_flight_bytes) {
+    in_flight_.front()->drop_device_bytes();
+  }
+}
+
+void HostMemory::start_copy_out(Lock& lock, HostEntry& entry) {
+  if (!entry.is_unchanged()) {
+    entry.drop_device_bytes();
+    return;
+  }
+  auto buffer = take_buffer(lock, entry.size_);
+  if (!buffer) {
+    const at::Tensor bytes = entry.device_bytes_;
+    entry.drop_device_bytes();
+    entry.handed_on_ = entry.next_->put(bytes);
+    counters_.bytes_handed_on += static_cast<std::int64_t>(entry.size_);
+    return;
+  }
+  const c10::Device device = entry.put_stream_.device();
+  const c10::Stream& out = streams_of(device).out;
+  entry.put_->block(out);
+  for (const EventPtr& use : buffer->uses) {
+    use->block(out);
+  }
+  {
+    const c10::StreamGuard on_stream(out);
+    buffer->bytes.copy_(entry.device_bytes_, /*non_blocking=*/true);
+  }
+  entry.copied_out_ = record_now(out);
+  entry.buffer_ = std::move(buffer);
+  resident_.remove(&entry);
+  counters_.resident_bytes -= entry.size_;
+  in_flight_.push_back(&entry);
+  counters_.in_flight_bytes += entry.size_;
+  counters_.bytes_out += static_cast<std::int64_t>(entry.size_);
+}
+
+std::optional<HostBuffer> HostMemory::take_buffer(Lock& lock, std::size_t bytes) {
+  auto buffer = buffers_.take(bytes);
+  const auto until = std::chrono::steady_clock::now() + options_.max_wait;
+  while (!buffer && options_.max_wait.count() > 0 &&
+         given_back_.wait_until(lock, until) == std::cv_status::no_timeout) {
+    buffer = buffers_.take(bytes);
+  }
+  return buffer;
+}
+
+void HostMemory::let_go_of_copied() {
+  while (!in_flight_.empty() && in_flight_.front()->copied_out_->query()) {
+    in_flight_.front()->drop_device_bytes();
+  }
+}
+
+void HostMemory::count_handed_on(std::size_t bytes) {
+  const Lock lock(mutex_);
+  counters_.bytes_handed_on += static_cast<std::int64_t>(bytes);
+}
+
+HostCounters HostMemory::counters() {
+  const Lock lock(mutex_);
+  let_go_of_copied();
+  HostCounters counters = counters_;
+  counters.host_bytes = buffers_.bytes();
+  return counters;
+}
+
+void HostMemory::release_unused() {
+  const Lock lock(mutex_);
+  buffers_.release_unused();
+}
+
+}  // namespace reprise::hooks_internal

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What HostStore does: storages of devices, each once, on their way to the host and back.
+//
+// Note [Who waits for whom]: forward's stream never waits, unless more is in flight than allowed.
+//   - A copy out waits for what forward's stream had queued when the tensor was put.
+//   - Device memory is let go of when its copy is done, or after forward's stream has been made to
+//     wait for it: what is allocated there next may not overwrite it before.
+//   - A copy in waits for the copy out, and for what backward's stream had queued when the memory
+//     for it was allocated there: that memory may have been in use until then.
+//   - Backward's stream waits for the copy in when it gets the tensor, or when that is dropped.
+//   - A buffer that is used again waits for the copies that it was part of.
+#ifndef REPRISE_HOOKS_INTERNAL_HOST_MEMORY_H_
+#define REPRISE_HOOKS_INTERNAL_HOST_MEMORY_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/Stream.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/host_store.h"
+#include "reprise/hooks/internal/host_buffers.h"
+
+namespace reprise::hooks_internal {
+
+class HostMemory;
+
+// One storage. Its fields belong to the lock of its HostMemory.
+class HostEntry {
+ public:
+  // bytes: of the whole storage. next: for what finds no room.
+  HostEntry(std::shared_ptr<HostMemory> memory, const at::Tensor& bytes,
+            std::shared_ptr<ActivationStore> next);
+  ~HostEntry();
+  HostEntry(const HostEntry&) = delete;
+  HostEntry& operator=(const HostEntry&) = delete;
+
+  void prefetch();
+  at::Tensor get();
+  std::size_t device_bytes() const;
+
+ private:
+  friend class HostMemory;
+  using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+  bool is_unchanged() const;
+  // The storage that was put or given out last, if somebody still holds it.
+  at::Tensor find_alive() const;
+  at::Tensor alias_of(const WeakStorage& storage) const;
+  void start_copy_in();
+  void drop_device_bytes();
+
+  const std::shared_ptr<HostMemory> memory_;
+  const std::shared_ptr<ActivationStore> next_;
+  const std::size_t size_;
+  const c10::DispatchKeySet keys_;
+  const WeakStorage original_;
+  const std::optional<c10::VariableVersion> counter_;
+  const std::uint32_t version_;
+  const c10::Stream put_stream_;
+  EventPtr put_;  // what the stream had queued then
+
+  at::Tensor device_bytes_;  // until it has been copied out
+  bool is_spoilt_ = false;   // changed before that
+  std::optional<HostBuffer> buffer_;
+  EventPtr copied_out_;
+  at::Tensor loaded_;
+  std::optional<c10::Stream> load_stream_;  // on which loaded_ was allocated
+  EventPtr copied_in_;
+  WeakStorage given_;
+  std::unique_ptr<StoredTensor> handed_on_;
+};
+
+class HostMemory : public std::enable_shared_from_this<HostMemory> {
+ public:
+  explicit HostMemory(HostOptions options);
+
+  const HostOptions& options() const { return options_; }
+
+  // The entry of the storage of `bytes`, a new one unless there is one of this version.
+  std::shared_ptr<HostEntry> keep(const at::Tensor& bytes,
+                                  const std::shared_ptr<ActivationStore>& next);
+
+  void count_handed_on(std::size_t bytes);
+  HostCounters counters();
+  void release_unused();
+
+ private:
+  friend class HostEntry;
+  using Lock = std::unique_lock<std::mutex>;
+  struct Streams {
+    c10::Stream out;
+    c10::Stream in;
+  };
+
+  const Streams& streams_of(c10::Device device);
+  void send_oldest(Lock& lock);
+  void start_copy_out(Lock& lock, HostEntry& entry);
+  std::optional<HostBuffer> take_buffer(Lock& lock, std::size_t bytes);
+  void let_go_of_copied();
+
+  const HostOptions options_;
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+  HostBuffers buffers_;
+  std::map<c10::DeviceIndex, Streams> streams_;
+  std::unordered_map<const void*, std::weak_ptr<HostEntry>> by_storage_;
+  std::list<HostEntry*> resident_;   // oldest first
+  std::list<HostEntry*> in_flight_;  // likewise
+  HostCounters counters_;
+};
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_INTERNAL_HOST_MEMORY_H_

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/host_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reprise/engine/checkpoint.h"
+#include "reprise/hooks/store_guard.h"
+#include "reprise/hooks/stores.h"
+#include "tests/hooks/store_cases.h"
+#include "tests/testing/bitwise.h"
+#include "tests/testing/device/test_device.h"
+
+namespace reprise::host_store_test {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using testing::bitwise_equal;
+using testing::DelayGuard;
+using testing::Delays;
+using testing::live_device_bytes;
+using testing::live_pinned_bytes;
+using testing::test_device;
+
+// Every tensor goes.
+HostOptions all() { return {.min_bytes = 0, .keep_last = 0}; }
+
+at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(test_device()); }
+
+void wait() { testing::wait_for_device(0); }
+
+// Copies are done, and the store knows.
+void settle(const HostStore& store) {
+  wait();
+  static_cast<void>(store.counters());
+}
+
+// Delays of each kind of work, one at a time, and of all.
+const std::vector<Delays>& delay_cases() {
+  static const std::vector<Delays> kCases = {
+      {},
+      {.kernel = microseconds(500)},
+      {.copy_out = milliseconds(3)},
+      {.copy_in = milliseconds(3)},
+      {.kernel = microseconds(300), .copy_out = milliseconds(2), .copy_in = milliseconds(2)}};
+  return kCases;
+}
+
+TEST(HostStore, GivesBackEachDtypeAndLayout) {
+  const std::vector<std::shared_ptr<ActivationStore>> stores = {
+      stores::host(all()), stores::packed({.min_bytes = 0}) | stores::host(all()),
+      stores::host({.pin_memory = false, .min_bytes = 0, .keep_last = 0}), stores::host()};
+  for (const auto& store : stores) {
+    for (const at::ScalarType dtype : store_cases::dtypes()) {
+      for (auto& [name, tensor, keeps_strides] : store_cases::layouts(dtype, test_device())) {
+        SCOPED_TRACE(c10::str(name, " of ", dtype));
+        const auto values = [](const at::Tensor& t) {
+          return t.resolve_conj().resolve_neg().cpu();
+        };
+        const at::Tensor expected = values(tensor);
+        const std::vector<std::int64_t> strides = tensor.strides().vec();
+        const auto stored = store->put(tensor);
+        EXPECT_TRUE(bitwise_equal(values(tensor), expected));
+        tensor.reset();
+        for (int time = 0; time < 2; ++time) {
+          stored->prefetch();
+          const at::Tensor found = stored->get();
+          EXPECT_EQ(found.device(), test_device());
+          EXPECT_TRUE(bitwise_equal(values(found), expected));
+          if (keeps_strides) {
+            EXPECT_EQ(found.strides(), strides);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(HostStore, DeviceMemoryIsLetGoOf) {
+  const auto store = stores::host(all());
+  const std::int64_t before = live_device_bytes();
+  auto stored = store->put(on_device(at::ones({1000})));
+  wait();
+  EXPECT_EQ(store->counters().bytes_out, 4000);
+  EXPECT_EQ(live_device_bytes(), before);
+  EXPECT_EQ(stored->device_bytes(), 0U);
+  stored->prefetch();
+  EXPECT_EQ(stored->device_bytes(), 4000U);
+  EXPECT_EQ(live_device_bytes() - before, 4000);
+  stored.reset();
+  EXPECT_EQ(live_device_bytes(), before);
+}
+
+TEST(HostStore, AStorageIsKeptOnceHoweverManyViews) {
+  const auto store = stores::host(all());
+  at::Tensor x = on_device(at::arange(1200.0).view({30, 40}));
+  const auto whole = store->put(x);
+  const auto transposed = store->put(x.t());
+  const auto bits = store->put(x.view(at::kInt));
+  const auto small = store->put(x.narrow(0, 4, 2));  // its elements, by themselves
+  x.reset();
+  wait();
+  EXPECT_EQ(store->counters().bytes_out, 4800 + 320);
+  const at::Tensor a = whole->get();
+  const at::Tensor b = transposed->get();
+  EXPECT_TRUE(a.is_alias_of(b));
+  EXPECT_TRUE(a.is_alias_of(bits->get()));
+  EXPECT_EQ(store->counters().bytes_in, 4800);
+  EXPECT_TRUE(bitwise_equal(b.cpu(), at::arange(1200.0).view({30, 40}).t()));
+  EXPECT_TRUE(bitwise_equal(small->get().cpu(), at::arange(160.0, 240.0).view({2, 40})));
+}
+
+TEST(HostStore, AChangedStorageIsAnotherOne) {
+  const auto store = stores::host(all());
+  const at::Tensor x = on_device(at::zeros({2000}));
+  const auto before = store->put(x);
+  settle(*store);
+  x.fill_(1);
+  const auto after = store->put(x);
+  settle(*store);
+  EXPECT_EQ(before->get().cpu().sum().item<float>(), 0);
+  EXPECT_EQ(after->get().cpu().sum().item<float>(), 2000);
+}
+
+TEST(HostStore, AChangeBeforeTheCopyIsDoneIsAnError) {
+  const auto store = stores::host(all());
+  const at::Tensor x = on_device(at::zeros({2000}));
+  const DelayGuard delays({.copy_out = milliseconds(20)});
+  const auto stored = store->put(x);
+  x.fill_(1);
+  EXPECT_THAT([&] { stored->get(); },
+              ::testing::ThrowsMessage<c10::Error>(
+                  ::testing::HasSubstr("modified by an inplace operation before it was copied")));
+  settle(*store);
+  EXPECT_THROW(stored->get(), c10::Error);
+}
+
+TEST(HostStore, WhatStillLivesIsNotCopiedBack) {
+  const auto store = stores::host(all());
+  const at::Tensor x = on_device(at::ones({2000}));
+  const auto stored = store->put(x);
+  wait();
+  const at::Tensor found = stored->get();
+  EXPECT_TRUE(found.is_alias_of(x));
+  EXPECT_EQ(store->counters().bytes_in, 0);
+  EXPECT_EQ(store->counters().bytes_left, 8000);
+}
+
+TEST(HostStore, SmallAndCpuTensorsAreHandedOn) {
+  const auto store = stores::host();
+  const auto small = store->put(on_device(at::ones({1023})));
+  const auto cpu = store->put(at::ones({5000}));
+  wait();
+  EXPECT_EQ(store->counters().bytes_out, 0);
+  EXPECT_EQ(store->counters().bytes_handed_on, 1023 * 4 + 5000 * 4);
+  EXPECT_EQ(small->get().sum().item<float>(), 1023);
+  EXPECT_EQ(cpu->get().sum().item<float>(), 5000);
+}
+
+TEST(HostStore, TheLastOnesStay) {
+  const auto store = stores::host({.keep_last = 2});
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  for (int i = 0; i < 5; ++i) {
+    stored.push_back(store->put(on_device(at::full({2000}, i))));
+  }
+  wait();
+  EXPECT_EQ(store->counters().bytes_out, 3 * 16000);
+  EXPECT_EQ(store->counters().resident_bytes, 2 * 16000U);
+  for (int i = 4; i >= 0; --i) {
+    EXPECT_TRUE((stored[static_cast<std::size_t>(i)]->get().cpu() == i).all().item<bool>());
+  }
+  EXPECT_EQ(store->counters().bytes_in, 3 * 16000);
+}
+
+TEST(HostStore, BeyondABudgetTheOldestGo) {
+  const auto store = stores::host({.max_device_bytes = 20000, .keep_last = 0});
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  for (int i = 0; i < 4; ++i) {
+    stored.push_back(store->put(on_device(at::ones({2000}))));
+  }
+  wait();
+  EXPECT_EQ(store->counters().bytes_out, 2 * 8000);
+  EXPECT_EQ(store->counters().in_flight_bytes, 0U);
+  EXPECT_EQ(stored[0]->device_bytes(), 0U);
+  EXPECT_EQ(stored[1]->device_bytes(), 0U);
+  EXPECT_EQ(stored[2]->device_bytes(), 8000U);
+  EXPECT_EQ(stored[3]->device_bytes(), 8000U);
+}
+
+TEST(HostStore, OnlySoMuchIsInFlight) {
+  const auto store = stores::host({.min_bytes = 0, .max_in_flight_bytes = 16000, .keep_last = 0});
+  const DelayGuard delays({.copy_out = milliseconds(5)});
+  const std::int64_t before = live_device_bytes();
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  for (int i = 0; i < 6; ++i) {
+    stored.push_back(store->put(at::full({2000}, i, test_device()).to(at::kFloat)));
+    EXPECT_LE(live_device_bytes() - before, 16000);
+  }
+  for (int i = 5; i >= 0; --i) {
+    EXPECT_TRUE((stored[static_cast<std::size_t>(i)]->get().cpu() == i).all().item<bool>());
+  }
+}
+
+TEST(HostStore, WhatFindsNoRoomIsHandedOn) {
+  const std::int64_t before = live_pinned_bytes();
+  const auto store = stores::host({.max_host_bytes = 20000, .keep_last = 0});
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  for (int i = 0; i < 4; ++i) {
+    stored.push_back(store->put(on_device(at::ones({2000}))));
+  }
+  wait();
+  EXPECT_EQ(store->counters().bytes_out, 2 * 8000);
+  EXPECT_EQ(store->counters().bytes_handed_on, 2 * 8000);
+  EXPECT_EQ(store->counters().host_bytes, 16000U);
+  EXPECT_EQ(live_pinned_bytes() - before, 16000);
+  for (const auto& each : stored) {
+    EXPECT_EQ(each->get().sum().item<float>(), 2000);
+  }
+  stored.clear();
+  const auto larger = store->put(on_device(at::ones({5000})));  // in place of unused buffers
+  wait();
+  EXPECT_EQ(store->counters().host_bytes, 20000U);
+  EXPECT_EQ(live_pinned_bytes() - before, 20000);
+}
+
+TEST(HostStore, WaitsForRoomWhereAskedTo) {
+  const auto store =
+      stores::host({.max_host_bytes = 8000, .max_wait = std::chrono::seconds(20), .keep_last = 0});
+  auto first = store->put(on_device(at::ones({2000})));
+  std::thread other([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    first.reset();
+  });
+  const auto second = store->put(on_device(at::ones({2000})));
+  other.join();
+  EXPECT_EQ(store->counters().bytes_handed_on, 0);
+  EXPECT_EQ(store->counters().bytes_out, 2 * 8000);
+}
+
+TEST(HostStore, BuffersAreUsedAgainAfterTheirCopies) {
+  const auto store = stores::host(all());
+  const DelayGuard delays({.copy_out = milliseconds(5), .copy_in = milliseconds(5)});
+  std::vector<at::Tensor> found;
+  for (int i = 0; i < 8; ++i) {
+    auto stored = store->put(at::full({3000}, i, test_device()).to(at::kFloat));
+    found.push_back(stored->get());  // while it is in flight
+    stored.reset();
+    stored = store->put(at::full({3000}, 100 + i, test_device()).to(at::kFloat));
+    settle(*store);
+    stored->prefetch();
+    found.push_back(stored->get());
+  }
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE((found[static_cast<std::size_t>(2 * i)].cpu() == i).all().item<bool>());
+    EXPECT_TRUE((found[static_cast<std::size_t>(2 * i + 1)].cpu() == 100 + i).all().item<bool>());
+  }
+  EXPECT_LE(store->counters().host_bytes, 2 * 12000U);
+}
+
+// A few layers whose saved tensors are views, masks and results.
+struct Net {
+  at::Tensor x, w1, w2;
+
+  Net() {
+    torch::manual_seed(4);
+    x = on_device(at::randn({24, 32})).requires_grad_();
+    w1 = on_device(at::randn({32, 64})).requires_grad_();
+    w2 = on_device(at::randn({64, 32})).requires_grad_();
+  }
+
+  at::Tensor block(const at::Tensor& h) const {
+    const at::Tensor inner = at::mm(h, w1).sin();
+    const at::Tensor masked = at::where(inner > 0, inner, inner * 0.1);
+    return (at::mm(masked, w2) + h).tanh();
+  }
+
+  at::Tensor forward() const { return block(block(block(x * 1))).sum(); }
+
+  std::vector<at::Tensor> gradients(const at::Tensor& loss) const {
+    std::vector<at::Tensor> found = torch::autograd::grad({loss}, {x, w1, w2});
+    for (at::Tensor& gradient : found) {
+      gradient = gradient.cpu();
+    }
+    return found;
+  }
+};
+
+void expect_equal(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(bitwise_equal(found[i], expected[i]));
+  }
+}
+
+TEST(HostStore, GradientsAreThoseWithoutUnderEachDelay) {
+  const Net net;
+  const auto expected = net.gradients(net.forward());
+  const std::vector<std::shared_ptr<ActivationStore>> stores = {
+      stores::host(all()), stores::host({.min_bytes = 0, .max_in_flight_bytes = 0}),
+      stores::host({.min_bytes = 0, .max_device_bytes = 20000}),
+      stores::packed({.min_bytes = 0}) | stores::host(all())};
+  for (const auto& delays : delay_cases()) {
+    for (const auto& store : stores) {
+      for (const int depth : {0, 1, 3}) {
+        const DelayGuard guard(delays);
+        at::Tensor loss;
+        {
+          const StoreGuard storing(store, {.prefetch_depth = depth});
+          loss = net.forward();
+        }
+        expect_equal(net.gradients(loss), expected);
+      }
+    }
+  }
+}
+
+TEST(HostStore, InputsOfRegionsUnderEachDelay) {
+  const Net net;
+  const auto expected = net.gradients(net.forward());
+  for (const auto& delays : delay_cases()) {
+    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+      const DelayGuard guard(delays);
+      const auto store = stores::host(all());
+      const CheckpointOptions options{.replay = replay, .input_store = store};
+      const auto block = [&net](const at::Tensor& h) { return net.block(h); };
+      at::Tensor h = net.x * 1;
+      for (int i = 0; i < 3; ++i) {
+        h = checkpoint(options, block, h);
+      }
+      const at::Tensor loss = h.sum();
+      h.reset();
+      expect_equal(net.gradients(loss), expected);
+      EXPECT_EQ(store->counters().bytes_out, 3 * 24 * 32 * 4);
+      EXPECT_EQ(store->counters().bytes_in + store->counters().bytes_left, 3 * 24 * 32 * 4);
+    }
+  }
+}
+
+TEST(HostStore, TwoHundredStepsDoNotGrow) {
+  const Net net;
+  const auto store = stores::host(all());
+  std::int64_t device_bytes = 0;
+  std::int64_t pinned_bytes = 0;
+  for (int step = 0; step < 200; ++step) {
+    at::Tensor loss;
+    {
+      const StoreGuard storing(store);
+      loss = net.forward();
+    }
+    net.gradients(loss);
+    loss.reset();
+    wait();
+    if (step == 2) {
+      device_bytes = live_device_bytes();
+      pinned_bytes = live_pinned_bytes();
+    }
+  }
+  EXPECT_EQ(live_device_bytes(), device_bytes);
+  EXPECT_EQ(live_pinned_bytes(), pinned_bytes);
+  store->release_unused();
+  EXPECT_EQ(store->counters().host_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace reprise::host_store_test
