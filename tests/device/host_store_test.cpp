@@ -2,6 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/hooks/host_store.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -267,6 +269,42 @@ TEST(HostStore, BuffersAreUsedAgainAfterTheirCopies) {
     EXPECT_TRUE((found[static_cast<std::size_t>(2 * i + 1)].cpu() == 100 + i).all().item<bool>());
   }
   EXPECT_LE(store->counters().host_bytes, 2 * 12000U);
+}
+
+TEST(HostStore, ACopyInOnAnotherStreamWaitsForTheCopyOut) {
+  const auto store = stores::host({.max_in_flight_bytes = 0, .keep_last = 0});
+  const DelayGuard delays({.copy_out = milliseconds(30)});
+  at::Tensor x = on_device(at::ones({3000}));
+  const auto stored = store->put(x);
+  x.reset();
+  const c10::impl::VirtualGuardImpl device(test_device().type());
+  const c10::StreamGuard other(device.getNewStream(test_device()));
+  EXPECT_EQ(stored->get().cpu().sum().item<float>(), 3000);
+}
+
+TEST(HostStore, ABufferThatIsBeingReadIsNotWritten) {
+  const auto store = stores::host(all());
+  const DelayGuard delays({.copy_in = milliseconds(30)});
+  auto first = store->put(on_device(at::ones({3000})));
+  settle(*store);
+  const at::Tensor found = first->get();
+  first.reset();
+  const auto second = store->put(at::full({3000}, 7.0F, test_device()));
+  wait();
+  EXPECT_EQ(store->counters().host_bytes, 12000U);
+  EXPECT_EQ(found.cpu().sum().item<float>(), 3000);
+}
+
+TEST(HostStore, WhatWasPrefetchedInVainDoesNotOverwriteOthers) {
+  const auto store = stores::host(all());
+  const DelayGuard delays({.copy_in = milliseconds(30)});
+  auto stored = store->put(on_device(at::ones({3000})));
+  settle(*store);
+  stored->prefetch();
+  stored.reset();
+  const at::Tensor other = at::full({3000}, 7.0F, test_device());  // in the same memory
+  wait();
+  EXPECT_EQ(other.cpu().sum().item<float>(), 21000);
 }
 
 // A few layers whose saved tensors are views, masks and results.
