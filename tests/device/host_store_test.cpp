@@ -289,6 +289,8 @@ TEST(HostStore, ABufferThatIsBeingReadIsNotWritten) {
   settle(*store);
   const at::Tensor found = first->get();
   first.reset();
+  const c10::impl::VirtualGuardImpl device(test_device().type());
+  const c10::StreamGuard other(device.getNewStream(test_device()));
   const auto second = store->put(at::full({3000}, 7.0F, test_device()));
   wait();
   EXPECT_EQ(store->counters().host_bytes, 12000U);
