@@ -10,8 +10,8 @@ namespace reprise {
 StoredTensor::~StoredTensor() = default;
 ActivationStore::~ActivationStore() = default;
 
-std::shared_ptr<ActivationStore> ActivationStore::followed_by(
-    std::shared_ptr<ActivationStore> /*next*/) {
+// NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep it
+std::shared_ptr<ActivationStore> ActivationStore::followed_by(std::shared_ptr<ActivationStore>) {
   throw std::invalid_argument(
       "[stores] this store hands nothing on, so that no other can follow it; put it last in a row "
       "of stores");

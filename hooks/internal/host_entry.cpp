@@ -101,8 +101,7 @@ at::Tensor HostEntry::get() {
               "operation before it was copied to the host: ",
               size_, " bytes on ", put_stream_.device(), " were put at version ", version_,
               ". Clone it before changing it");
-  if (const at::Tensor alive = device_bytes_.defined() ? device_bytes_ : find_alive();
-      alive.defined()) {
+  if (at::Tensor alive = device_bytes_.defined() ? device_bytes_ : find_alive(); alive.defined()) {
     memory_->counters_.bytes_left += static_cast<std::int64_t>(size_);
     return alive;
   }
@@ -144,16 +143,18 @@ at::Tensor HostEntry::alias_of(const WeakStorage& storage) const {
 void HostEntry::start_copy_in() {
   const c10::Device device = put_stream_.device();
   const c10::DeviceGuard guard(device);
-  load_stream_ = current_stream(device);
-  loaded_ =
+  const c10::Stream stream = current_stream(device);
+  const at::Tensor loaded =
       at::empty({static_cast<std::int64_t>(size_)}, at::TensorOptions(at::kByte).device(device));
-  const EventPtr allocated = record_now(*load_stream_);
+  const EventPtr allocated = record_now(stream);
   const c10::Stream& in = memory_->streams_of(device).in;
   allocated->block(in);
   copied_out_->block(in);
   const c10::StreamGuard on_stream(in);
-  loaded_.copy_(buffer_->bytes, /*non_blocking=*/true);
+  loaded.copy_(buffer_->bytes, /*non_blocking=*/true);
   copied_in_ = record_now(in);
+  loaded_ = loaded;
+  load_stream_ = stream;
   memory_->counters_.bytes_in += static_cast<std::int64_t>(size_);
 }
 

@@ -63,29 +63,35 @@ void HostMemory::start_copy_out(Lock& lock, HostEntry& entry) {
   }
   auto buffer = take_buffer(lock, entry.size_);
   if (!buffer) {
-    const at::Tensor bytes = entry.device_bytes_;
+    auto handed_on = entry.next_->put(entry.device_bytes_);
     entry.drop_device_bytes();
-    entry.handed_on_ = entry.next_->put(bytes);
+    entry.handed_on_ = std::move(handed_on);
     counters_.bytes_handed_on += static_cast<std::int64_t>(entry.size_);
     return;
   }
-  const c10::Device device = entry.put_stream_.device();
-  const c10::Stream& out = streams_of(device).out;
-  entry.put_->block(out);
-  for (const EventPtr& use : buffer->uses) {
-    use->block(out);
+  try {
+    entry.copied_out_ = copy_out(entry, *buffer);
+  } catch (...) {
+    buffers_.give_back(std::move(*buffer));
+    throw;  // the tensor stays where it is
   }
-  {
-    const c10::StreamGuard on_stream(out);
-    buffer->bytes.copy_(entry.device_bytes_, /*non_blocking=*/true);
-  }
-  entry.copied_out_ = record_now(out);
   entry.buffer_ = std::move(buffer);
   resident_.remove(&entry);
   counters_.resident_bytes -= entry.size_;
   in_flight_.push_back(&entry);
   counters_.in_flight_bytes += entry.size_;
   counters_.bytes_out += static_cast<std::int64_t>(entry.size_);
+}
+
+EventPtr HostMemory::copy_out(const HostEntry& entry, HostBuffer& buffer) {
+  const c10::Stream& out = streams_of(entry.put_stream_.device()).out;
+  entry.put_->block(out);
+  for (const EventPtr& use : buffer.uses) {
+    use->block(out);
+  }
+  const c10::StreamGuard on_stream(out);
+  buffer.bytes.copy_(entry.device_bytes_, /*non_blocking=*/true);
+  return record_now(out);
 }
 
 std::optional<HostBuffer> HostMemory::take_buffer(Lock& lock, std::size_t bytes) {

@@ -109,6 +109,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   const Streams& streams_of(c10::Device device);
   void send_oldest(Lock& lock);
   void start_copy_out(Lock& lock, HostEntry& entry);
+  EventPtr copy_out(const HostEntry& entry, HostBuffer& buffer);
   std::optional<HostBuffer> take_buffer(Lock& lock, std::size_t bytes);
   void let_go_of_copied();
 

@@ -388,6 +388,62 @@ TEST(HostStore, InputsOfRegionsUnderEachDelay) {
   }
 }
 
+// Each copy of a step fails once: the error surfaces, and the next step is clean.
+TEST(HostStore, AfterAFailedCopyTheNextStepIsClean) {
+  const Net net;
+  const auto expected = net.gradients(net.forward());
+  const auto store = stores::host(all());
+  const auto step = [&] {
+    at::Tensor loss;
+    {
+      const StoreGuard storing(store);
+      loss = net.forward();
+    }
+    return torch::autograd::grad({loss}, {net.x, net.w1, net.w2});
+  };
+  step();
+  settle(*store);
+  const std::int64_t device_bytes = live_device_bytes();
+  const std::size_t host_bytes = store->counters().host_bytes;
+  int failures = 0;
+  for (bool has_failed = true; has_failed; ++failures) {
+    {
+      const testing::CopyFaultGuard fault(failures);
+      try {
+        step();
+      } catch (const c10::Error& error) {
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("the test device fails to copy"));
+      }
+      has_failed = fault.has_failed();
+    }
+    settle(*store);
+    EXPECT_EQ(live_device_bytes(), device_bytes);
+    EXPECT_EQ(store->counters().host_bytes, host_bytes);
+    std::vector<at::Tensor> found = step();
+    for (at::Tensor& gradient : found) {
+      gradient = gradient.cpu();
+    }
+    expect_equal(found, expected);
+  }
+  EXPECT_GT(failures, 10);
+}
+
+TEST(HostStore, AFailureOfTheNextStoreLosesNothing) {
+  class Failing final : public ActivationStore {
+   public:
+    std::unique_ptr<StoredTensor> put(const at::Tensor& /*tensor*/) override {
+      throw std::runtime_error("full as well");
+    }
+  };
+  const auto host = stores::host({.max_host_bytes = 8000, .keep_last = 1});
+  const auto store = host | std::make_shared<Failing>();
+  const auto first = store->put(on_device(at::ones({2000})));
+  const auto second = store->put(on_device(at::ones({2000})));  // the first goes to the host
+  EXPECT_THROW(store->put(on_device(at::ones({2000}))), std::runtime_error);
+  EXPECT_EQ(first->get().cpu().sum().item<float>(), 2000);
+  EXPECT_EQ(second->get().cpu().sum().item<float>(), 2000);
+}
+
 TEST(HostStore, TwoHundredStepsDoNotGrow) {
   const Net net;
   const auto store = stores::host(all());

@@ -14,7 +14,9 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -313,10 +315,15 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
                                                       c10::dtype_or_default(dtype)));
 }
 
+constexpr int kNever = -1;
+std::atomic<int> g_copies_until_fault{kNever};
+
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   const c10::Device device = is_on_device(to) ? to.device() : self.device();
   const at::Tensor& other = is_on_device(to) ? self : to;
   const bool is_host = !is_on_device(other);
+  TORCH_CHECK(!is_host || g_copies_until_fault < 0 || g_copies_until_fault-- > 0,
+              "the test device fails to copy");
   if (!is_host && other.device() != device) {
     wait_for_device(other.device().index());
     wait_for_device(device.index());
@@ -364,6 +371,10 @@ at::Tensor& set_storage(at::Tensor& self, c10::Storage source, std::int64_t offs
 
 }  // namespace
 
+CopyFaultGuard::CopyFaultGuard(int n) { g_copies_until_fault = n; }
+CopyFaultGuard::~CopyFaultGuard() { g_copies_until_fault = kNever; }
+bool CopyFaultGuard::has_failed() const { return g_copies_until_fault == kNever; }
+
 void register_kernels() {
   static auto& aten = *new torch::Library(torch::Library::IMPL, "aten",
                                           c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
@@ -380,9 +391,11 @@ void register_kernels() {
   aten.impl("view_as_real", &at::native::view_as_real);
   aten.impl("view_as_complex", &at::native::view_as_complex);
   // A copy sees to lazy conjugation and negation itself, as on_host() shows them.
+  static auto& lazy = *new std::vector<std::unique_ptr<torch::Library>>;
   for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
-    auto& lazy = *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
-    lazy.impl("_copy_from", torch::CppFunction::makeFallthrough());
+    lazy.push_back(
+        std::make_unique<torch::Library>(torch::Library::IMPL, "aten", key, __FILE__, __LINE__));
+    lazy.back()->impl("_copy_from", torch::CppFunction::makeFallthrough());
   }
   static auto& any = *new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1,
                                          __FILE__, __LINE__);
