@@ -12,8 +12,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <future>
+#include <utility>
+#include <vector>
 
 #include "reprise/engine/checkpoint.h"
 #include "tests/testing/bitwise.h"
@@ -21,9 +24,7 @@
 namespace reprise::test_device_test {
 namespace {
 
-using std::chrono::milliseconds;
 using testing::bitwise_equal;
-using testing::DelayGuard;
 using testing::live_device_bytes;
 using testing::test_device;
 
@@ -80,16 +81,28 @@ TEST(TestDevice, TrainsAsTheCpuDoes) {
   }
 }
 
+// Holds a stream up until it is opened.
+class Gate {
+ public:
+  explicit Gate(c10::StreamId stream) {
+    testing::enqueue(0, stream, testing::Work::kKernel, 0,
+                     [opened = opened_.get_future().share()] { opened.wait(); });
+  }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> opened_;
+};
+
 TEST(TestDevice, KernelsAreQueued) {
   const at::Tensor x = at::ones({4}, test_device());
-  const DelayGuard delays({.kernel = milliseconds(50)});
-  const auto start = std::chrono::steady_clock::now();
+  Gate gate(0);
   const at::Tensor y = x + 1;
-  const auto queued = std::chrono::steady_clock::now() - start;
+  const auto done = testing::record(0, 0);
+  EXPECT_FALSE(testing::is_reached(*done));
+  gate.open();
   EXPECT_EQ(y.cpu().sum().item<float>(), 8);
-  const auto done = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(queued, milliseconds(50));
-  EXPECT_GE(done, milliseconds(50));
+  EXPECT_TRUE(testing::is_reached(*done));
 }
 
 TEST(TestDevice, AnEventThatIsLeftOutShows) {
@@ -97,7 +110,7 @@ TEST(TestDevice, AnEventThatIsLeftOutShows) {
     const at::Tensor x = at::zeros({1000}, test_device());
     const at::Tensor host = at::full({1000}, 7.0, at::TensorOptions().pinned_memory(true));
     ASSERT_TRUE(host.is_pinned());
-    const DelayGuard delays({.kernel = milliseconds(30)});
+    Gate gate(0);
     const at::Tensor y = x + 1;
     const c10::Stream other = new_stream();
     {
@@ -106,11 +119,15 @@ TEST(TestDevice, AnEventThatIsLeftOutShows) {
       const c10::StreamGuard on_other(other);
       if (waits) {
         computed.block(other);
+        gate.open();
       }
       host.copy_(y, /*non_blocking=*/true);
     }
     other.synchronize();
     EXPECT_EQ((host == 1).all().item<bool>(), waits);
+    if (!waits) {
+      gate.open();
+    }
   }
 }
 
@@ -118,9 +135,8 @@ TEST(TestDevice, MemoryThatIsFreedTooEarlyShows) {
   for (const bool keeps : {true, false}) {
     at::Tensor x = at::ones({1000}, test_device());
     const at::Tensor host = at::zeros({1000}, at::TensorOptions().pinned_memory(true));
-    testing::wait_for_device(0);
-    const DelayGuard delays({.copy_out = milliseconds(30)});
     const c10::Stream other = new_stream();
+    Gate gate(other.id());
     {
       const c10::StreamGuard on_other(other);
       host.copy_(x, /*non_blocking=*/true);
@@ -128,6 +144,8 @@ TEST(TestDevice, MemoryThatIsFreedTooEarlyShows) {
     if (!keeps) {
       x.reset();
     }
+    testing::wait_for_stream(0, 0);
+    gate.open();
     other.synchronize();
     EXPECT_EQ((host == 1).all().item<bool>(), keeps);
   }
