@@ -28,6 +28,13 @@ using testing::bitwise_equal;
 using testing::live_device_bytes;
 using testing::test_device;
 
+// Before any backward: LibTorch starts a thread for each device that it knows at the first one.
+class KnownDevice final : public ::testing::Environment {
+ public:
+  void SetUp() override { test_device(); }
+};
+const auto* const kKnownDevice = ::testing::AddGlobalTestEnvironment(new KnownDevice);
+
 c10::Stream new_stream() {
   return c10::impl::VirtualGuardImpl(test_device().type()).getNewStream(test_device());
 }
