@@ -6,10 +6,6 @@
 
 namespace reprise::engine_internal {
 
-std::int64_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : tensor._version();
-}
-
 KeptResult::KeptResult(const at::Tensor& tensor, bool offload) {
   if (offload && !tensor.is_cpu()) {
     host.emplace(tensor, /*pin_memory=*/true);
@@ -19,13 +15,8 @@ KeptResult::KeptResult(const at::Tensor& tensor, bool offload) {
   }
 }
 
-bool has_geometry(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
-         !tensor.is_quantized();
-}
-
 bool is_keepable(const at::Tensor& tensor) {
-  return has_geometry(tensor) && !tensor.is_conj() && !tensor.is_neg();
+  return is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg();
 }
 
 at::Tensor whole_result(const at::Tensor& tensor, const MadeTensor& made) {

@@ -14,8 +14,13 @@
 
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/hooks/internal/host_copy.h"
+#include "reprise/hooks/internal/kept_tensor.h"
+#include "reprise/hooks/internal/memory_layout.h"
 
 namespace reprise::engine_internal {
+
+using hooks_internal::is_dense;
+using hooks_internal::version_of;
 
 // An alias without graph that shares the version counter, a copy on the host, or what the
 // surrounding saved-tensor hooks have made of it.
@@ -38,15 +43,8 @@ struct KeptResult {
   }
 };
 
-// Whether the tensor is its storage, looked at through shape, strides and offset: false for sparse,
-// nested and quantized ones.
-bool has_geometry(const at::Tensor& tensor);
-
 // False for sparse, nested and quantized tensors and those of lazy conjugation.
 bool is_keepable(const at::Tensor& tensor);
-
-// 0 for a tensor that does not count.
-std::int64_t version_of(const at::Tensor& tensor);
 
 // The geometry of a result.
 struct MadeTensor {

@@ -52,8 +52,6 @@ const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
   Base& base = work_[value].base;
   if (!base.tensor.defined()) {
     base = load(value);
-    const Tape::Given& given = tape_.given.at(value);
-    work_[value].is_brought_back = given.input && given.input->is_packed();
   } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
     fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
                           ", which has been changed in place since it was recomputed"));
@@ -61,11 +59,12 @@ const TapeRun::Base& TapeRun::base_of(TapeValueId value) {
   return base;
 }
 
-TapeRun::Base TapeRun::load(TapeValueId value) const {
+TapeRun::Base TapeRun::load(TapeValueId value) {
   const auto found = tape_.given.find(value);
   TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
   Tape::Given& given = found->second;
   at::Tensor tensor = load_tensor(given);
+  work_[value].is_brought_back = given.input && given.input->is_packed();
   if (given.geometry != Tape::kNone) {
     tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
   }

@@ -32,7 +32,7 @@ using Why = Tape::Given::Why;
 // Memory that the tensor does not own, as from_blob()'s. Parameters are the model's all the same.
 bool is_lent(const at::Tensor& tensor) {
   const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-  return !is_parameter && has_geometry(tensor) && tensor.storage().nbytes() > 0 &&
+  return !is_parameter && is_dense(tensor) && tensor.storage().nbytes() > 0 &&
          tensor.storage().data_ptr().get() != nullptr &&
          tensor.storage().data_ptr().get_context() == nullptr;
 }
@@ -54,7 +54,7 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
       backward_(hooks_internal::current_backward()) {}
 
 Memory TapeRecorder::key_of(const at::Tensor& tensor) {
-  return has_geometry(tensor) ? memory_of(tensor) : tensor.unsafeGetTensorImpl();
+  return is_dense(tensor) ? memory_of(tensor) : tensor.unsafeGetTensorImpl();
 }
 
 void TapeRecorder::intercept(const OperatorCall& call) {
@@ -239,7 +239,7 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   if (!is_read) {
     note_target(tensor, value);
   }
-  return {value, has_geometry(tensor) ? geometry_of(tensor) : Tape::kNone};
+  return {value, is_dense(tensor) ? geometry_of(tensor) : Tape::kNone};
 }
 
 bool TapeRecorder::is_filled_out_of_sight(TapeValueId value, const at::Tensor& tensor,
@@ -301,7 +301,7 @@ TapeValueId TapeRecorder::new_value(Memory memory, const at::Tensor& tensor, Tap
                                     bool is_outside) {
   const auto id = static_cast<TapeValueId>(tape_.values.size());
   tape_.values.push_back(value);
-  const bool is_storage = has_geometry(tensor);
+  const bool is_storage = is_dense(tensor);
   info_.push_back({.geometry = is_storage ? geometry_of(tensor) : Tape::kNone,
                    .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
   storages_.insert_or_assign(memory, Storage{id, is_outside, weak_storage_of(tensor)});

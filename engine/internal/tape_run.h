@@ -88,7 +88,7 @@ class TapeRun {
   void free_if_unused(TapeValueId value);
 
   const Base& base_of(TapeValueId value);
-  Base load(TapeValueId value) const;
+  Base load(TapeValueId value);
   at::Tensor load_tensor(Tape::Given& given) const;
   // Of a tensor that had the geometry in forward; 0 without one.
   std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;

@@ -11,6 +11,7 @@
 
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/host_memory.h"
+#include "reprise/hooks/internal/kept_tensor.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -34,7 +35,7 @@ HostEntry::HostEntry(std::shared_ptr<HostMemory> memory, const at::Tensor& bytes
       keys_(bytes.key_set()),
       original_(bytes.storage().getWeakStorageImpl()),
       counter_(counter_of(bytes)),
-      version_(counter_ ? counter_->current_version() : 0),
+      version_(version_of(bytes)),
       put_stream_(current_stream(bytes.device())),
       put_(record_now(put_stream_)),
       device_bytes_(bytes),

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <utility>
 
+#include "reprise/hooks/internal/kept_tensor.h"
+
 namespace reprise::hooks_internal {
 
 HostMemory::HostMemory(HostOptions options)
@@ -16,17 +18,16 @@ HostMemory::HostMemory(HostOptions options)
 std::shared_ptr<HostEntry> HostMemory::keep(const at::Tensor& bytes,
                                             const std::shared_ptr<ActivationStore>& next) {
   const void* const storage = bytes.storage().unsafeGetStorageImpl();
-  auto entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
-  std::shared_ptr<HostEntry> known;  // destroyed after the lock, as is `entry`
+  std::shared_ptr<HostEntry> known, entry;  // destroyed after the lock
   Lock lock(mutex_);
   if (const auto found = by_storage_.find(storage); found != by_storage_.end()) {
     known = found->second.lock();
-    if (known && known->version_ == entry->version_ && known->size_ == entry->size_ &&
+    if (known && known->version_ == version_of(bytes) && known->size_ == bytes.nbytes() &&
         known->is_unchanged()) {
-      entry->device_bytes_.reset();  // in no list
       return known;
     }
   }
+  entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
   by_storage_[storage] = entry;
   resident_.push_back(entry.get());
   counters_.resident_bytes += entry->size_;

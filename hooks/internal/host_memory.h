@@ -69,7 +69,7 @@ class HostEntry {
   const c10::DispatchKeySet keys_;
   const WeakStorage original_;
   const std::optional<c10::VariableVersion> counter_;
-  const std::uint32_t version_;
+  const std::int64_t version_;
   const c10::Stream put_stream_;
   EventPtr put_;  // what the stream had queued then
 

@@ -32,10 +32,6 @@ at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad) {
   return requires_grad ? alias.set_requires_grad(true) : alias;
 }
 
-std::int64_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : tensor._version();
-}
-
 bool is_parameter(const at::Tensor& tensor) {
   const at::TensorBase& base = tensor.is_view() ? tensor._base() : tensor;
   return base.is_leaf() && base.requires_grad();

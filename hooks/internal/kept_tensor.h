@@ -32,7 +32,9 @@ class KeptTensor final : public StoredTensor {
 at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad);
 
 // Of a tensor that counts none (of inference mode): 0.
-std::int64_t version_of(const at::Tensor& tensor);
+inline std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor._version();
+}
 
 // A leaf that requires grad, or a view of one: it lives on anyway.
 bool is_parameter(const at::Tensor& tensor);

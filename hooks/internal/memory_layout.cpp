@@ -69,11 +69,6 @@ bool are_equal_strides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef
 
 }  // namespace
 
-bool is_dense(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
-         !tensor.is_quantized();
-}
-
 at::Tensor distinct_elements(const at::Tensor& tensor) {
   return tensor.as_strided(distinct_sizes(tensor.sizes(), tensor.strides()), tensor.strides());
 }
@@ -90,7 +85,12 @@ at::Tensor packed_elements(const at::Tensor& tensor) {
   if (are_equal_strides(distinct.sizes(), distinct.strides(), strides)) {
     return distinct.as_strided(distinct.sizes(), strides);
   }
-  return empty_packed(tensor.sizes(), tensor.strides(), tensor.options()).copy_(distinct);
+  return packed_copy(tensor);
+}
+
+at::Tensor packed_copy(const at::Tensor& tensor) {
+  return empty_packed(tensor.sizes(), tensor.strides(), tensor.options())
+      .copy_(distinct_elements(tensor));
 }
 
 at::Tensor spread(const at::Tensor& packed, at::IntArrayRef sizes, at::IntArrayRef strides) {

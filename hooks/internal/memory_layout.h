@@ -11,7 +11,10 @@ namespace reprise::hooks_internal {
 
 // Whether the tensor is its storage, looked at through sizes, strides and offset: false for sparse,
 // nested and quantized ones.
-bool is_dense(const at::Tensor& tensor);
+inline bool is_dense(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
+         !tensor.is_quantized();
+}
 
 // A view of a dense tensor with each dimension of stride 0 cut to the one element that it has in
 // memory.
@@ -20,6 +23,9 @@ at::Tensor distinct_elements(const at::Tensor& tensor);
 // The elements of distinct_elements(), in the same order in memory, without gaps. Shares memory
 // with `tensor` if that has none.
 at::Tensor packed_elements(const at::Tensor& tensor);
+
+// The same in memory of their own.
+at::Tensor packed_copy(const at::Tensor& tensor);
 
 // A new tensor for what packed_elements() gives of a tensor of these sizes and strides.
 at::Tensor empty_packed(at::IntArrayRef sizes, at::IntArrayRef strides,

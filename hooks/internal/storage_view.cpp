@@ -49,10 +49,6 @@ at::Tensor storage_bytes(const at::Tensor& tensor) {
   return look_at(tensor, at::kByte, {length}, {1}, 0);
 }
 
-at::Tensor compact_elements(const at::Tensor& tensor) {
-  const at::Tensor copy = empty_packed(tensor.sizes(), tensor.strides(), tensor.options());
-  copy.copy_(distinct_elements(tensor));
-  return storage_bytes(copy);
-}
+at::Tensor compact_elements(const at::Tensor& tensor) { return storage_bytes(packed_copy(tensor)); }
 
 }  // namespace reprise::hooks_internal
