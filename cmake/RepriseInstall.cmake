@@ -23,5 +23,6 @@ install(FILES "${PROJECT_BINARY_DIR}/package/reprise-config.cmake"
               "${PROJECT_BINARY_DIR}/package/reprise-config-version.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/Findxxhash.cmake"
+              "${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake"
         DESTINATION "${REPRISE_PACKAGE_DIR}")
 install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION "${REPRISE_PACKAGE_DIR}")

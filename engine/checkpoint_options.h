@@ -142,8 +142,9 @@ struct CheckpointOptions {
   // reprise/hooks/stores.h.
   std::shared_ptr<ActivationStore> input_store = nullptr;
 
-  // With an input_store: when backward enters a region, the inputs of this many regions with such a
-  // store, those that this thread ran before it, start to come back. Negative is an error.
+  // Of a region with tensors in stores, of its inputs or of its policy: when backward enters it,
+  // what this many such regions have there, those that this thread ran before it, starts to come
+  // back, besides its own. Negative is an error.
   int prefetch_depth = 1;
 
   // Generators of the caller's own that the region's code draws from. Generators among the

@@ -83,8 +83,9 @@ class REPRISE_API HostStore final : public ActivationStore {
   // Copies on a stream of the store's own, after what the device's current stream has queued; does
   // not wait for the device. Each storage is kept once, however many views of it are put; of views
   // smaller than half of their storage, the elements. A change in place of the tensor while it is
-  // being copied or is still on the device is an error in get(). Hands on: CPU tensors, small ones,
-  // sparse, nested and quantized ones, and what finds no room.
+  // being copied or is still on the device is an error in get(). Of sparse tensors, indices and
+  // values are kept as dense ones are. Hands on: CPU tensors, small ones, nested and quantized
+  // ones, and what finds no room.
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 

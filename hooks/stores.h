@@ -40,14 +40,13 @@ struct PackedOptions {
 //
 // - bool (masks of dropout, attention and comparison): a bit an element
 // - int16, int32, int64: the narrowest of uint8, int8, int16 and int32 that holds them, or one
-// value
-//   if all are equal. Finding out makes the host wait for the device.
+//   value if all are equal. Finding out makes the host wait for the device.
 // - any dtype: elements that lie in the same memory (a dimension of stride 0, `expand`) once
 //
 // Others it keeps as device() does. Hands on: everything, packed or not. What comes back is
 // contiguous where elements overlap in memory in other ways than by a stride of 0, else it has the
-// strides that were put. Dense tensors; sparse, nested and quantized ones are handed on as they
-// are.
+// strides that were put. Of sparse tensors, indices and values are packed as dense ones are; nested
+// and quantized ones are handed on as they are.
 [[nodiscard]] REPRISE_API std::shared_ptr<ActivationStore> packed(PackedOptions options = {});
 
 }  // namespace reprise::stores

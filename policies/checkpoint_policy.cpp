@@ -38,12 +38,12 @@ std::vector<at::Tensor> tensors_among(std::span<const c10::IValue> values) {
 
 class FunctionPolicy final : public Policy {
  public:
-  explicit FunctionPolicy(std::function<CheckpointPolicy(const PolicyContext&)> decide)
+  explicit FunctionPolicy(std::function<PolicyAnswer(const PolicyContext&)> decide)
       : decide_(std::move(decide)) {}
-  CheckpointPolicy decide(const PolicyContext& context) override { return decide_(context); }
+  PolicyAnswer decide(const PolicyContext& context) override { return decide_(context); }
 
  private:
-  std::function<CheckpointPolicy(const PolicyContext&)> decide_;
+  std::function<PolicyAnswer(const PolicyContext&)> decide_;
 };
 
 }  // namespace
@@ -121,7 +121,7 @@ std::shared_ptr<Policy> Policy::begin_region() { return nullptr; }
 std::vector<std::string> Policy::unmatched() const { return {}; }
 
 std::shared_ptr<Policy> PolicyHolder::from_function(
-    std::function<CheckpointPolicy(const PolicyContext&)> decide) {
+    std::function<PolicyAnswer(const PolicyContext&)> decide) {
   if (!decide) {
     throw std::invalid_argument(
         "[policies.PolicyHolder] a policy needs something to ask; received an empty "

@@ -4,8 +4,8 @@
 // File: checkpoint_policy.h
 //
 // What selective checkpointing does with the results of one operator of a region: `Policy`, asked
-// in forward after each operator, answers with a `CheckpointPolicy`. The ready ones stand in
-// policies.h.
+// in forward after each operator, answers with a `CheckpointPolicy`, and with the store where what
+// is kept shall live if that is not its device. The ready ones stand in policies.h.
 //
 // Not for the inputs of a region, which are kept whatever a policy says, nor for a region as a
 // whole: to keep everything, do not make it a region.
@@ -36,6 +36,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/export.h"
 
 namespace c10 {
@@ -71,6 +72,22 @@ constexpr bool keeps(CheckpointPolicy policy) noexcept {
   return policy == CheckpointPolicy::MUST_SAVE || policy == CheckpointPolicy::PREFER_SAVE ||
          is_offload(policy);
 }
+
+// What a policy answers.
+struct PolicyAnswer {
+  PolicyAnswer(CheckpointPolicy answer,  // NOLINT(google-explicit-constructor): most name no store
+               std::shared_ptr<ActivationStore> place = nullptr)
+      : policy(answer), store(std::move(place)) {}
+
+  CheckpointPolicy policy;
+
+  // Where a result lives that is kept; means nothing with an answer that keeps none. Null: on its
+  // device, or, with CPU_OFFLOAD, in a HostStore that all regions of the process share (CPU tensors
+  // stay where they are).
+  std::shared_ptr<ActivationStore> store;
+
+  friend bool operator==(const PolicyAnswer&, const PolicyAnswer&) = default;
+};
 
 // "MUST_SAVE" and so on.
 [[nodiscard]] REPRISE_API std::string_view to_string(CheckpointPolicy policy) noexcept;
@@ -136,7 +153,7 @@ class REPRISE_API Policy {
 
   // Asked in forward only, right after the operator has run, with grad mode off. Operators that the
   // policy runs itself are not seen by the region. An exception leaves the region.
-  virtual CheckpointPolicy decide(const PolicyContext& context) = 0;
+  virtual PolicyAnswer decide(const PolicyContext& context) = 0;
 
   // Called when a region's forward begins: the policy to ask in it, or null for this one. A policy
   // that counts returns a copy that starts anew, so that what it answers depends on the region
@@ -149,7 +166,8 @@ class REPRISE_API Policy {
 };
 
 // A policy, or none. Made of a shared_ptr to a Policy, or of a callable that takes a PolicyContext
-// and returns a CheckpointPolicy, or a bool: true is MUST_SAVE and false PREFER_RECOMPUTE.
+// and returns a PolicyAnswer, a CheckpointPolicy, or a bool: true is MUST_SAVE and false
+// PREFER_RECOMPUTE.
 class REPRISE_API PolicyHolder {
  public:
   PolicyHolder() = default;
@@ -159,7 +177,7 @@ class REPRISE_API PolicyHolder {
       : policy_(std::move(policy)) {}
 
   template <class F>
-  requires std::is_invocable_r_v<CheckpointPolicy, F&, const PolicyContext&> PolicyHolder(
+  requires std::is_invocable_r_v<PolicyAnswer, F&, const PolicyContext&> PolicyHolder(
       F decide)  // NOLINT(google-explicit-constructor): an option's value
       : PolicyHolder(from_function(std::move(decide))) {}
 
@@ -175,7 +193,7 @@ class REPRISE_API PolicyHolder {
 
  private:
   static std::shared_ptr<Policy> from_function(
-      std::function<CheckpointPolicy(const PolicyContext&)> decide);
+      std::function<PolicyAnswer(const PolicyContext&)> decide);
 
   std::shared_ptr<Policy> policy_;
 };

@@ -32,9 +32,7 @@ class Combinator final : public Policy {
   Combinator(Parts parts, Combine combine)
       : parts_(std::move(parts)), combine_(std::move(combine)) {}
 
-  CheckpointPolicy decide(const PolicyContext& context) override {
-    return combine_(parts_, context);
-  }
+  PolicyAnswer decide(const PolicyContext& context) override { return combine_(parts_, context); }
 
   std::shared_ptr<Policy> begin_region() override {
     Parts parts = parts_;
@@ -70,22 +68,20 @@ PolicyHolder combined(const std::string& caller, Parts parts, Combine combine) {
   return std::make_shared<Combinator<Combine>>(std::move(parts), std::move(combine));
 }
 
-CheckpointPolicy offloaded(CheckpointPolicy answer) {
-  switch (answer) {
-    case CheckpointPolicy::MUST_SAVE:
-      return CheckpointPolicy::MUST_CPU_OFFLOAD;
-    case CheckpointPolicy::PREFER_SAVE:
-      return CheckpointPolicy::PREFER_CPU_OFFLOAD;
-    default:
-      return answer;
+PolicyAnswer offloaded(PolicyAnswer answer) {
+  if (answer.policy == CheckpointPolicy::MUST_SAVE) {
+    answer.policy = CheckpointPolicy::MUST_CPU_OFFLOAD;
+  } else if (answer.policy == CheckpointPolicy::PREFER_SAVE) {
+    answer.policy = CheckpointPolicy::PREFER_CPU_OFFLOAD;
   }
+  return answer;
 }
 
 class ByRegion {
  public:
   explicit ByRegion(std::string name) : name_(std::move(name)) {}
 
-  CheckpointPolicy operator()(const Parts& parts, const PolicyContext& context) const {
+  PolicyAnswer operator()(const Parts& parts, const PolicyContext& context) const {
     if (context.region() != name_) {
       return parts[1]->decide(context);
     }
@@ -111,6 +107,21 @@ PolicyHolder offload(const PolicyHolder& inner) {
   });
 }
 
+PolicyHolder keep_in(std::shared_ptr<ActivationStore> store, const PolicyHolder& inner) {
+  if (store == nullptr) {
+    throw std::invalid_argument(
+        "[policies.keep_in] the store is a null pointer; pass stores::device() for none");
+  }
+  return combined("keep_in", {inner.get()},
+                  [store = std::move(store)](const Parts& parts, const PolicyContext& context) {
+                    PolicyAnswer answer = parts[0]->decide(context);
+                    if (keeps(answer.policy) && answer.store == nullptr) {
+                      answer.store = store;
+                    }
+                    return answer;
+                  });
+}
+
 PolicyHolder first_match(const std::vector<PolicyHolder>& policies) {
   Parts parts;
   for (const PolicyHolder& policy : policies) {
@@ -119,21 +130,21 @@ PolicyHolder first_match(const std::vector<PolicyHolder>& policies) {
   return combined("first_match", std::move(parts),
                   [](const Parts& all, const PolicyContext& context) {
                     for (const std::shared_ptr<Policy>& part : all) {
-                      const CheckpointPolicy answer = part->decide(context);
-                      if (answer != CheckpointPolicy::PREFER_RECOMPUTE) {
+                      PolicyAnswer answer = part->decide(context);
+                      if (answer.policy != CheckpointPolicy::PREFER_RECOMPUTE) {
                         return answer;
                       }
                     }
-                    return CheckpointPolicy::PREFER_RECOMPUTE;
+                    return PolicyAnswer(CheckpointPolicy::PREFER_RECOMPUTE);
                   });
 }
 
 PolicyHolder override_with(const PolicyHolder& base, const PolicyHolder& overriding) {
   return combined("override_with", {base.get(), overriding.get()},
                   [](const Parts& parts, const PolicyContext& context) {
-                    const CheckpointPolicy answer = parts[0]->decide(context);
-                    const CheckpointPolicy overriding_answer = parts[1]->decide(context);
-                    return is_must(overriding_answer) ? overriding_answer : answer;
+                    PolicyAnswer answer = parts[0]->decide(context);
+                    PolicyAnswer overriding_answer = parts[1]->decide(context);
+                    return is_must(overriding_answer.policy) ? overriding_answer : answer;
                   });
 }
 

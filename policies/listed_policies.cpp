@@ -42,7 +42,7 @@ class SaveOperators final : public Policy {
     }
   }
 
-  CheckpointPolicy decide(const PolicyContext& context) override {
+  PolicyAnswer decide(const PolicyContext& context) override {
     const auto found = by_id_.find(context.op_id());
     if (found == by_id_.end()) {
       return CheckpointPolicy::PREFER_RECOMPUTE;
@@ -77,7 +77,7 @@ class SaveNamed final : public Policy {
     }
   }
 
-  CheckpointPolicy decide(const PolicyContext& context) override {
+  PolicyAnswer decide(const PolicyContext& context) override {
     CheckpointPolicy answer = CheckpointPolicy::PREFER_RECOMPUTE;
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == context.name()) {

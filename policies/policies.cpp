@@ -27,7 +27,7 @@ class KindPolicy final : public Policy {
   KindPolicy(unsigned kinds, std::string if_unmatched)
       : kinds_(kinds), if_unmatched_(std::move(if_unmatched)) {}
 
-  CheckpointPolicy decide(const PolicyContext& context) override {
+  PolicyAnswer decide(const PolicyContext& context) override {
     if ((kinds_ & static_cast<unsigned>(kind_of(context))) == 0) {
       return CheckpointPolicy::PREFER_RECOMPUTE;
     }
@@ -51,7 +51,7 @@ class EveryNthMatmul final : public Policy {
  public:
   explicit EveryNthMatmul(std::int64_t n) : n_(n) {}
 
-  CheckpointPolicy decide(const PolicyContext& context) override {
+  PolicyAnswer decide(const PolicyContext& context) override {
     if (!context.name().empty() || kind_of(context) != OperatorKind::kMatmul) {
       return CheckpointPolicy::PREFER_RECOMPUTE;
     }

@@ -46,7 +46,7 @@ class StatefulPolicy final : public Policy {
   StatefulPolicy(State initial, F decide)
       : initial_(std::move(initial)), state_(initial_), decide_(std::move(decide)) {}
 
-  CheckpointPolicy decide(const PolicyContext& context) override {
+  PolicyAnswer decide(const PolicyContext& context) override {
     if constexpr (std::same_as<std::invoke_result_t<F&, State&, const PolicyContext&>, bool>) {
       return std::invoke(decide_, state_, context) ? CheckpointPolicy::MUST_SAVE
                                                    : CheckpointPolicy::PREFER_RECOMPUTE;
@@ -130,6 +130,11 @@ save_where(std::function<bool(const at::Tensor& output)> condition);
 // PREFER_SAVE.
 [[nodiscard]] REPRISE_API PolicyHolder offload(const PolicyHolder& inner);
 
+// The answers of `inner`, with `store` as the place of what is kept, unless an answer names one.
+// std::invalid_argument for a null pointer.
+[[nodiscard]] REPRISE_API PolicyHolder keep_in(std::shared_ptr<ActivationStore> store,
+                                               const PolicyHolder& inner);
+
 // The first answer that is not PREFER_RECOMPUTE, which stands for "no opinion" here; if there is
 // none, PREFER_RECOMPUTE. The policies behind the one that has answered are not asked, so one that
 // counts counts only what reaches it.
@@ -152,7 +157,7 @@ save_where(std::function<bool(const at::Tensor& output)> condition);
 //
 //   with_state(0, [](int& seen, const PolicyContext& c) { return c.name().empty() && ++seen < 4; })
 template <std::copy_constructible State, std::copy_constructible F>
-requires std::is_invocable_r_v<CheckpointPolicy, F&, State&, const PolicyContext&> ||
+requires std::is_invocable_r_v<PolicyAnswer, F&, State&, const PolicyContext&> ||
     std::same_as < std::invoke_result_t<F&, State&, const PolicyContext&>,
 bool > [[nodiscard]] PolicyHolder with_state(State initial, F decide) {
   return std::make_shared<policies_internal::StatefulPolicy<State, F>>(std::move(initial),

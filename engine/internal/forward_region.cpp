@@ -150,7 +150,6 @@ class ForwardRegion::Impl {
     }
     OperatorLog* const log = record.operators.get();
     frame_ = std::make_shared<Frame>(std::move(record));
-    frame_->follow_previous();
     const std::shared_ptr<GroupState> group = GroupState::entered();
     if (group && !is_recomputing()) {
       group->add_forward(frame_);

@@ -77,7 +77,7 @@ bool Frame::complete_forward(bool may_pack) {
     record_.outside_reads->complete();
   }
   if (record_.trace_builder) {
-    record_.trace_builder->complete(record_.stats.get());
+    record_.trace_builder->complete(may_pack, record_.stats.get());
     record_.trace_builder.reset();
   }
   std::optional<TapeUses> uses;
@@ -86,6 +86,7 @@ bool Frame::complete_forward(bool may_pack) {
     std::exchange(record_.recorder, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses.emplace(*record_.tape, alive);
   }
+  follow_previous();
   const MutexLock lock(mutex_);
   tape_uses_ = std::move(uses);
   record_.forward_completed = true;
@@ -190,8 +191,8 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
 }
 
 TapeRun::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
-  if (record_.input_store) {
-    prefetch_inputs_ahead();
+  if (has_stored_ && session.starts_to_replay()) {
+    prefetch_ahead();
   }
   if (record_.tape) {
     return replay_tape(record_, session.tape_run(record_), slot, [&](std::uint32_t other) {

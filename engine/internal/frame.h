@@ -45,10 +45,6 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // For forward, on its thread.
   RegionRecord& record_of_forward() { return record_; }
 
-  // With a store for inputs: backward will enter this region before the one of the last call on
-  // this thread.
-  void follow_previous();
-
   // Hooks for a tensor that forward saves: the slot.
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_slot();
 
@@ -69,9 +65,13 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Forward: remembers the tensor instead of keeping it, and returns its slot's number.
   std::uint32_t record(const at::Tensor& tensor);
   void count_dropped_bytes(const at::Tensor& tensor);
+  // Forward has ended. With something in a store, backward will enter this region before the one of
+  // the last such call on this thread.
+  void follow_previous();
+  bool has_stored() const;
   // Of this region, and of those that backward enters next.
-  void prefetch_inputs_ahead();
-  void prefetch_inputs() ABSL_LOCKS_EXCLUDED(mutex_);
+  void prefetch_ahead();
+  void prefetch() ABSL_LOCKS_EXCLUDED(mutex_);
   // Backward: the tensor that was recorded, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
@@ -96,7 +96,8 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
 
   RegionRecord record_;  // its slots grow in forward only, on one thread at a time
   absl::flat_hash_set<const void*> counted_storages_;  // in forward, for memory_report()
-  std::weak_ptr<Frame> previous_;                      // with a store for inputs
+  bool has_stored_ = false;
+  std::weak_ptr<Frame> previous_;  // see follow_previous()
 
   Mutex mutex_;
   std::condition_variable_any replay_ended_;

@@ -53,7 +53,7 @@ std::uint32_t Frame::record(const at::Tensor& tensor) {
   if (record_.tape) {
     if (!is_recorded) {
       const auto slot = static_cast<std::uint32_t>(record_.tape->slots.size());
-      record_.tape->held.emplace(slot, KeptResult(tensor, /*offload=*/false));
+      record_.tape->held.emplace(slot, KeptResult(tensor));
     }
     record_.tape->slots.push_back(place);
   }

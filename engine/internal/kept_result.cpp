@@ -2,17 +2,59 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/kept_result.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+
+#include <utility>
+
+#include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/offload_store.h"
 
 namespace reprise::engine_internal {
 
-KeptResult::KeptResult(const at::Tensor& tensor, bool offload) {
-  if (offload && !tensor.is_cpu()) {
-    host.emplace(tensor, /*pin_memory=*/true);
-  } else {
-    alias = hooks_internal::detached_alias(tensor);
-    version = version_of(tensor);
+KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore> place)
+    : alias(hooks_internal::detached_alias(tensor)),
+      version(version_of(tensor)),
+      store(std::move(place)) {}
+
+void KeptResult::put_away() {
+  if (store && alias.defined() && !is_mutated()) {
+    const at::NoGradGuard no_grad;
+    const InterceptionScope unseen(nullptr);
+    stored = store->put(alias);
+    alias.reset();
   }
+}
+
+void KeptResult::prepare_write(const at::Tensor& tensor) {
+  if (stored) {
+    const at::NoGradGuard no_grad;
+    const InterceptionScope unseen(nullptr);
+    stored = store->put(hooks_internal::detached_alias(tensor).clone());
+    is_written_later = true;
+  }
+}
+
+void KeptResult::prefetch() const {
+  if (stored) {
+    stored->prefetch();
+  }
+}
+
+at::Tensor KeptResult::get() const {
+  if (!stored) {
+    return packed ? packed->call_unpack_hook() : alias;
+  }
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  const at::Tensor tensor = stored->get();
+  return is_written_later ? tensor.clone() : tensor;
+}
+
+std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result) {
+  const bool is_to_move = is_offload(answer.policy) && !result.is_cpu();
+  return answer.store == nullptr && is_to_move ? hooks_internal::offload_store() : answer.store;
 }
 
 bool is_keepable(const at::Tensor& tensor) {

@@ -10,38 +10,52 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "reprise/engine/internal/tensor_record.h"
-#include "reprise/hooks/internal/host_copy.h"
+#include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 #include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise::engine_internal {
 
 using hooks_internal::is_dense;
 using hooks_internal::version_of;
 
-// An alias without graph that shares the version counter, a copy on the host, or what the
+// An alias without graph that shares the version counter, what a store holds, or what the
 // surrounding saved-tensor hooks have made of it.
 struct KeptResult {
   KeptResult() = default;
-  // offload: to the host, unless the tensor is there.
-  KeptResult(const at::Tensor& tensor, bool offload);
+  // An alias. place: where put_away() puts it; null for nowhere else.
+  explicit KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore> place = nullptr);
 
   at::Tensor alias;
   std::int64_t version = 0;
-  std::optional<hooks_internal::HostCopy> host;
+  std::shared_ptr<ActivationStore> store;
+  std::unique_ptr<StoredTensor> stored;
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
-  bool is_overwritten = false;  // by an operator that replays run again
+  bool is_overwritten = false;    // by an operator that replays run again
+  bool is_written_later = false;  // by such a one, while it is in the store
 
-  bool is_defined() const { return alias.defined() || host || packed; }
+  // To its store, if it has one and is not there. To be called when autograd has counted the last
+  // write.
+  void put_away();
+  // What is in the store stays as it is when the memory of `tensor`, its value still, is written.
+  void prepare_write(const at::Tensor& tensor);
+  void prefetch() const;
+  // Not to be changed in place, unless it is written later.
+  at::Tensor get() const;
+
+  bool is_defined() const { return alias.defined() || stored || packed; }
   bool is_mutated() const {
     return is_overwritten ||
            (alias.defined() && !alias.is_inference() && alias._version() != version);
   }
 };
+
+// Where a result of the operator that has been answered for lives. Null for where it is.
+std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result);
 
 // False for sparse, nested and quantized tensors and those of lazy conjugation.
 bool is_keepable(const at::Tensor& tensor);

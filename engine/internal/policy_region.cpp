@@ -6,6 +6,8 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
+#include <utility>
+
 #include "reprise/engine/errors.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/tensor_record.h"
@@ -19,34 +21,35 @@ void PolicyRegion::decide(const OperatorCall& call, std::span<const c10::IValue>
   question.arguments = arguments;
   question.outputs = {results.data(), results.size()};
   question.ordinal = last_operator().ordinal;
-  CheckpointPolicy answer = ask(question);
+  PolicyAnswer answer = ask(question);
   if (enclosing_ != nullptr && enclosing_->has_asked_for_last_call_) {
-    answer = agree_with_enclosing(call, answer);
+    answer = agree_with_enclosing(call, std::move(answer));
   }
   decide_last(answer, results);
+  last_answer_ = std::move(answer);
   has_asked_for_last_call_ = !has_last_written();
 }
 
 // See Note [Nested policies].
-CheckpointPolicy PolicyRegion::agree_with_enclosing(const OperatorCall& call,
-                                                    CheckpointPolicy answer) {
-  const CheckpointPolicy outer = *enclosing_->last_operator().decision;
+PolicyAnswer PolicyRegion::agree_with_enclosing(const OperatorCall& call, PolicyAnswer answer) {
+  const PolicyAnswer& outer = enclosing_->last_answer_;
   if (has_last_written() || outer == answer) {
     return answer;
   }
-  if (is_must(outer) && is_must(answer)) {
+  if (is_must(outer.policy) && is_must(answer.policy) && outer.policy != answer.policy) {
     throw CheckpointError(
         c10::str("[checkpoint] the policies of nested regions contradict each other on operator ",
-                 call.op.operator_name(), ": ", to_string(answer), " of region '", region_, "', ",
-                 to_string(outer), " of region '", enclosing_->region_,
+                 call.op.operator_name(), ": ", to_string(answer.policy), " of region '", region_,
+                 "', ", to_string(outer.policy), " of region '", enclosing_->region_,
                  "' around it. Answer PREFER_... in one of them"));
   }
-  if (is_must(outer)) {
+  if (is_must(outer.policy)) {
     return outer;
   }
   for (PolicyRegion* region = enclosing_; region != nullptr && region->has_asked_for_last_call_;
        region = region->enclosing_) {
     region->decide_last(answer, call.results());
+    region->last_answer_ = answer;
   }
   return answer;
 }
@@ -75,15 +78,16 @@ void PolicyRegion::pin(const at::Tensor& tensor, CheckpointPolicy decision) {
   }
 }
 
-void PolicyRegion::apply(const at::Tensor& tensor, CheckpointPolicy decision,
+void PolicyRegion::apply(const at::Tensor& tensor, const PolicyAnswer& answer,
                          std::string_view caller) {
+  const bool is_kept = keeps(answer.policy);
   const bool is_done =
-      keeps(decision) ? keep_value(tensor, decision) : recompute_value(tensor, decision);
+      is_kept ? keep_value(tensor, answer) : recompute_value(tensor, answer.policy);
   if (!is_done) {
     throw CheckpointError(c10::str(
         "[checkpoint] region '", region_, "': ", caller, " for ",
         TensorMetadata(tensor).to_string(),
-        keeps(decision)
+        is_kept
             ? ": it was read by the region before it was written in place, and a replay needs the "
               "earlier values. Save a clone instead"
             : ": it was computed from values that the policy keeps as they are after a later write "
@@ -92,13 +96,15 @@ void PolicyRegion::apply(const at::Tensor& tensor, CheckpointPolicy decision,
 }
 
 void PolicyRegion::name(const at::Tensor& tensor, std::string_view name) {
-  CheckpointPolicy answer = CheckpointPolicy::PREFER_RECOMPUTE;
+  PolicyAnswer answer = CheckpointPolicy::PREFER_RECOMPUTE;
   for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
-    const CheckpointPolicy outer = region->ask_by_name(tensor, name);
-    const bool has_no_opinion = answer == CheckpointPolicy::PREFER_RECOMPUTE;
-    answer = has_no_opinion || (is_must(outer) && !is_must(answer)) ? outer : answer;
+    PolicyAnswer outer = region->ask_by_name(tensor, name);
+    const bool has_no_opinion = answer.policy == CheckpointPolicy::PREFER_RECOMPUTE;
+    if (has_no_opinion || (is_must(outer.policy) && !is_must(answer.policy))) {
+      answer = std::move(outer);
+    }
   }
-  if (answer == CheckpointPolicy::PREFER_RECOMPUTE) {
+  if (answer.policy == CheckpointPolicy::PREFER_RECOMPUTE) {
     return;
   }
   for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
@@ -106,7 +112,7 @@ void PolicyRegion::name(const at::Tensor& tensor, std::string_view name) {
   }
 }
 
-CheckpointPolicy PolicyRegion::ask_by_name(const at::Tensor& tensor, std::string_view name) {
+PolicyAnswer PolicyRegion::ask_by_name(const at::Tensor& tensor, std::string_view name) {
   const auto op = creator_of(tensor);
   if (!op || *op->is_pinned) {
     return CheckpointPolicy::PREFER_RECOMPUTE;
@@ -123,7 +129,7 @@ CheckpointPolicy PolicyRegion::ask_by_name(const at::Tensor& tensor, std::string
   return ask(question);
 }
 
-CheckpointPolicy PolicyRegion::ask(PolicyContext::Call& question) {
+PolicyAnswer PolicyRegion::ask(PolicyContext::Call& question) {
   if (policy_ == nullptr) {
     return CheckpointPolicy::PREFER_RECOMPUTE;
   }

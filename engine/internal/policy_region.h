@@ -66,21 +66,22 @@ class PolicyRegion : public OperatorInterceptor {
   virtual bool has_last_written() const = 0;
   // What is to become of the last operator's results. Throws CheckpointError if they must be kept
   // and cannot be.
-  virtual void decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) = 0;
+  virtual void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) = 0;
   // Keeps, or computes again, what lies in the tensor's memory now. False if that cannot be.
-  virtual bool keep_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
+  virtual bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) = 0;
   virtual bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
 
-  CheckpointPolicy ask(PolicyContext::Call& question);
-  CheckpointPolicy ask_by_name(const at::Tensor& tensor, std::string_view name);
-  CheckpointPolicy agree_with_enclosing(const OperatorCall& call, CheckpointPolicy answer);
+  PolicyAnswer ask(PolicyContext::Call& question);
+  PolicyAnswer ask_by_name(const at::Tensor& tensor, std::string_view name);
+  PolicyAnswer agree_with_enclosing(const OperatorCall& call, PolicyAnswer answer);
   void pin(const at::Tensor& tensor, CheckpointPolicy decision);
-  void apply(const at::Tensor& tensor, CheckpointPolicy decision, std::string_view caller);
+  void apply(const at::Tensor& tensor, const PolicyAnswer& answer, std::string_view caller);
 
   const std::shared_ptr<Policy> policy_;
   const std::string& region_;
   PolicyRegion* const enclosing_;
   bool has_asked_for_last_call_ = false;
+  PolicyAnswer last_answer_ = CheckpointPolicy::PREFER_RECOMPUTE;  // for that call, if agreed on
 };
 
 }  // namespace reprise::engine_internal

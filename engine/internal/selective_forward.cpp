@@ -97,6 +97,7 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
       const auto id = builder_.value_in(memory_of(tensor));
       writes_outside = writes_outside || !id;
       if (id) {
+        builder_.prepare_write(*id, tensor);
         op.written.push_back(*id);
       }
     });

@@ -30,11 +30,11 @@ class SelectiveForward final : public PolicyRegion {
   std::optional<Decision> creator_of(const at::Tensor& tensor) override;
   Decision last_operator() override { return decision_of(builder_.last()); }
   bool has_last_written() const override { return !builder_.last().written.empty(); }
-  void decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) override {
-    builder_.decide(decision, results);
+  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override {
+    builder_.decide(answer, results);
   }
-  bool keep_value(const at::Tensor& tensor, CheckpointPolicy decision) override {
-    return builder_.keep_value(tensor, decision);
+  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override {
+    return builder_.keep_value(tensor, answer);
   }
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override {
     return builder_.recompute_value(tensor, decision);

@@ -194,9 +194,7 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
                  ". Change a clone instead, or set allow_cache_entry_mutation to compute it again");
     check();
   }
-  at::Tensor tensor = kept.host     ? kept.host->restore()
-                      : kept.packed ? own_alias(kept.packed->call_unpack_hook())
-                                    : own_alias(kept.alias);
+  at::Tensor tensor = own_alias(kept.get());
   effects_.adopt(tensor);
   return tensor;
 }

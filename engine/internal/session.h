@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -72,6 +73,9 @@ class Session {
 
   StreamMarks& marks() { return marks_; }
 
+  // True once.
+  bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
+
   // What tape replays for this session have computed so far.
   TapeRun& tape_run(RegionRecord& record) {
     if (tape_run_ == nullptr) {
@@ -93,6 +97,7 @@ class Session {
   absl::InlinedVector<std::uint32_t, 4> read_;
   StreamMarks marks_;
   std::unique_ptr<TapeRun> tape_run_;
+  bool has_replayed_ = false;
 };
 
 }  // namespace reprise::engine_internal

@@ -167,13 +167,15 @@ void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
   absl::erase_if(tape_.given, [&](const auto& entry) {
     return entry.second.why == Why::kPolicy && !needed[entry.first];
   });
-  if (!options_.through_hooks || !may_pack) {
+  if (!may_pack) {
     return;
   }
   const at::NoGradGuard no_grad;
   for (auto& [value, given] : tape_.given) {
     KeptResult& kept = given.kept;
-    if (given.why != Why::kPolicy || !kept.alias.defined() || kept.alias.is_inference()) {
+    kept.put_away();
+    if (!options_.through_hooks || given.why != Why::kPolicy || !kept.alias.defined() ||
+        kept.alias.is_inference()) {
       continue;
     }
     if (auto hooks = hooks_internal::make_ambient_hooks()) {

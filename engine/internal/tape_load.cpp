@@ -64,7 +64,8 @@ TapeRun::Base TapeRun::load(TapeValueId value) {
   TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
   Tape::Given& given = found->second;
   at::Tensor tensor = load_tensor(given);
-  work_[value].is_brought_back = given.input && given.input->is_packed();
+  work_[value].is_brought_back =
+      given.kept.stored != nullptr || (given.input && given.input->is_packed());
   if (given.geometry != Tape::kNone) {
     tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
   }
@@ -96,9 +97,7 @@ at::Tensor TapeRun::load_tensor(Tape::Given& given) const {
   if (is_checked && kept.is_mutated() && !may_change) {
     fail_mutated(c10::str("a tensor from outside the region, ", lost_words(given)));
   }
-  return kept.host     ? kept.host->restore()
-         : kept.packed ? kept.packed->call_unpack_hook()
-                       : kept.alias;
+  return kept.get();
 }
 
 at::Tensor TapeRun::held_tensor(std::uint32_t slot) const {

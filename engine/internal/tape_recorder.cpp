@@ -281,7 +281,7 @@ TapeValueId TapeRecorder::look_up_lent(Memory memory, const at::Tensor& tensor) 
     }
   }
   const TapeValueId value = new_given(memory, tensor, Why::kCopied);
-  tape_.given.at(value).kept = KeptResult(copy_of(now), /*offload=*/false);
+  tape_.given.at(value).kept = KeptResult(copy_of(now));
   tape_.given.at(value).geometry = geometry_of(now);
   return value;
 }
@@ -315,7 +315,7 @@ TapeValueId TapeRecorder::new_given(Memory memory, const at::Tensor& tensor, Why
   const TapeValueId id = new_value(memory, tensor, {}, /*is_outside=*/true);
   Tape::Given given;
   given.why = why;
-  given.kept = KeptResult(tensor, /*offload=*/false);
+  given.kept = KeptResult(tensor);
   given.geometry = info_[id].geometry;
   given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
   tape_.given.emplace(id, std::move(given));

@@ -136,12 +136,12 @@ class TapeRecorder final : public PolicyRegion {
   std::optional<Decision> creator_of(const at::Tensor& tensor) override;
   Decision last_operator() override;
   bool has_last_written() const override;
-  void decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) override;
-  bool keep_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
+  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
+  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
   static at::Tensor copy_of(const at::Tensor& tensor);
   at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const;
-  void keep(TapeValueId value, const at::Tensor& tensor, CheckpointPolicy decision);
+  void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
   void forget(TapeValueId value);
 
   // Completion, in tape_liveness.cpp.

@@ -56,6 +56,9 @@ TapeRun::Filled TapeRun::fill(std::optional<std::uint32_t> asked, Wants wants) {
     }
     for (const std::uint32_t slot : slots) {
       fill_slot(slot);
+      if (const TapeValueId value = tape_.slots[slot].value; value != Tape::kNone) {
+        fill_slots_of_brought_back(value, wants);
+      }
     }
   }
   std::move(is_broken).Cancel();
@@ -252,9 +255,7 @@ void TapeRun::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
     }
   }
   tape_.for_each_use(op, [&](TapeValueId value) {
-    if (std::exchange(work_[value].is_brought_back, false)) {
-      fill_slots_of(value, wants);
-    }
+    fill_slots_of_brought_back(value, wants);
     free_if_unused(value);
   });
 }
@@ -297,7 +298,16 @@ void TapeRun::fill_slot(std::uint32_t slot) {
   const TapeValueId value = tape_.slots[slot].value;
   work_[value].filled_in = pass_;
   work_[value].filled_at = static_cast<std::uint32_t>(filled_.size() - 1);
-  if (is_at_hand(value)) {
+  if (is_at_hand(value) && !work_[value].is_brought_back) {
+    free_if_unused(value);
+  }
+}
+
+// Bringing it back again would cost as much again.
+void TapeRun::fill_slots_of_brought_back(TapeValueId value, Wants wants) {
+  if (work_[value].is_brought_back) {
+    fill_slots_of(value, wants);
+    work_[value].is_brought_back = false;
     free_if_unused(value);
   }
 }

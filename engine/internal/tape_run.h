@@ -95,6 +95,7 @@ class TapeRun {
   at::Tensor look_at(const Tape::Tensor& tensor);
   at::Tensor argument_from(const Tape::Tensor& tensor);
   void fill_slots_of(TapeValueId value, Wants wants);
+  void fill_slots_of_brought_back(TapeValueId value, Wants wants);
   void fill_slot(std::uint32_t slot);
   at::Tensor held_tensor(std::uint32_t slot) const;
   void check_contents(std::uint32_t slot, const at::Tensor& tensor) const;

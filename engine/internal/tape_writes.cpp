@@ -69,7 +69,7 @@ void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again
   const bool is_read = info_[write.before].is_read && !is_saved_for_later;
   if (is_read || (is_run_again && is_read_by_it)) {
     const bool is_storage = before.geometry != Tape::kNone;
-    before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor), false);
+    before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor));
     before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
     before.why = Why::kCopied;
   } else if (is_run_again) {
@@ -80,12 +80,16 @@ void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again
 // What the policy keeps follows the write, unless the earlier state is needed.
 void TapeRecorder::prepare_write_inside(const Written& write) {
   Tape::Given* const kept = given(write.before);
+  if (kept != nullptr && kept->kept.stored) {
+    kept->kept.prepare_write(whole(write.before, write.tensor));
+    kept->geometry = info_[write.before].geometry;
+  }
   if (kept == nullptr || !kept->kept.alias.defined() || !info_[write.before].is_read) {
     return;
   }
   const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
   if (creator.is_pinned || is_must(creator.decision)) {
-    kept->kept = KeptResult(copy_of(kept->kept.alias), false);
+    kept->kept = KeptResult(copy_of(kept->kept.alias), kept->kept.store);
     kept->geometry = geometry_of(kept->kept.alias);
   } else {
     forget(write.before);
@@ -121,9 +125,9 @@ void TapeRecorder::note_write_inside(const Written& write) {
   tape_.writes.push_back({write.before, after});
   const Tape::Given* const kept = given(write.before);
   if (kept != nullptr && kept->kept.alias.defined() && follows) {
-    const CheckpointPolicy decision = tape_.operators[tape_.values[write.before].op].decision;
+    std::shared_ptr<ActivationStore> store = kept->kept.store;
     forget(write.before);
-    keep(after, whole(after, write.tensor), decision);
+    keep(after, whole(after, write.tensor), std::move(store));
     written_now_.push_back(after);
   }
 }
@@ -178,19 +182,19 @@ bool TapeRecorder::has_last_written() const {
   return op.end_write > op.first_write;
 }
 
-void TapeRecorder::decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) {
+void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
   Tape::Operator& op = tape_.operators.back();
-  op.decision = decision;
+  op.decision = answer.policy;
   op.is_asked = true;
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    if (decision == CheckpointPolicy::MUST_RECOMPUTE && tape_.writes[i].after != Tape::kNone) {
+    if (answer.policy == CheckpointPolicy::MUST_RECOMPUTE && tape_.writes[i].after != Tape::kNone) {
       forget(tape_.writes[i].after);
     }
   }
   for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
     forget(tape_.made[i].value);
   }
-  if (!keeps(decision)) {
+  if (!keeps(answer.policy)) {
     return;
   }
   for (const c10::IValue& result : results) {
@@ -198,22 +202,25 @@ void TapeRecorder::decide_last(CheckpointPolicy decision, c10::ArrayRef<c10::IVa
       const auto found = storages_.find(key_of(tensor));
       if (found != storages_.end() && !found->second.is_outside) {
         const TapeValueId value = found->second.current;
-        keep(value, whole(value, tensor), decision);
+        keep(value, whole(value, tensor), store_of(answer, tensor));
         if (has_last_written()) {
           written_now_.push_back(value);
+        } else {
+          given(value)->kept.put_away();
         }
       }
     });
   }
 }
 
-bool TapeRecorder::keep_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
   if (const auto creator = creator_of(tensor)) {
     const TapeValueId value = storages_.at(key_of(tensor)).current;
     if (given(value) == nullptr) {
-      keep(value, whole(value, tensor), decision);
+      keep(value, whole(value, tensor), store_of(answer, tensor));
+      given(value)->kept.put_away();
     }
-    *creator->decision = decision;
+    *creator->decision = answer.policy;
   }
   return true;
 }
@@ -231,10 +238,11 @@ at::Tensor TapeRecorder::whole(TapeValueId value, const at::Tensor& tensor) cons
   return tape_.geometries[info_[value].geometry].look_at(tensor, 0);
 }
 
-void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor, CheckpointPolicy decision) {
+void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
+                        std::shared_ptr<ActivationStore> store) {
   Tape::Given kept;
   kept.why = Why::kPolicy;
-  kept.kept = KeptResult(tensor, is_offload(decision));
+  kept.kept = KeptResult(tensor, std::move(store));
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
 }

@@ -71,15 +71,15 @@ void TraceBuilder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> r
   op.is_root = op.is_root || op.is_view;
 }
 
-void TraceBuilder::decide(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results) {
+void TraceBuilder::decide(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
   const std::uint32_t index = last_index();
   TracedOperator& op = trace_.operators[index];
-  op.decision = decision;
+  op.decision = answer.policy;
   op.is_asked = true;
   if (!op.written.empty()) {
-    decide_write(index, results);
-  } else if (keeps(decision)) {
-    keep_results(index, results);
+    decide_write(index, answer, results);
+  } else if (keeps(answer.policy)) {
+    keep_results(index, answer, results);
   } else {
     unkeep(index);  // an inner region's policy overrules
   }
@@ -113,7 +113,8 @@ void TraceBuilder::run(std::uint32_t index) {
   }
 }
 
-void TraceBuilder::keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> results) {
+void TraceBuilder::keep_results(std::uint32_t index, const PolicyAnswer& answer,
+                                c10::ArrayRef<c10::IValue> results) {
   TracedOperator& op = trace_.operators[index];
   if (!op.results) {
     if (is_must(op.decision)) {
@@ -128,7 +129,8 @@ void TraceBuilder::keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   kept.reserve(op.results->tensor_count());
   for (const c10::IValue& result : results) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
-      kept.emplace_back(tensor, is_offload(op.decision));
+      kept.emplace_back(tensor, store_of(answer, tensor));
+      kept.back().put_away();
     });
   }
   op.plan = Plan::kServe;
@@ -143,7 +145,21 @@ KeptResult* TraceBuilder::kept(const Value& value) {
   return &found->second[value.tensor];
 }
 
-void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> results) {
+// Stored as the value was made or last written by an operator whose write has been counted.
+void TraceBuilder::prepare_write(ValueId id, const at::Tensor& tensor) {
+  const Value& value = values_[id];
+  if (KeptResult* const result = kept(value); result != nullptr && result->stored) {
+    result->prepare_write(whole(value, tensor));
+  }
+}
+
+at::Tensor TraceBuilder::whole(const Value& value, const at::Tensor& tensor) const {
+  const TracedOperator& creator = trace_.operators[value.creator];
+  return whole_result(tensor, trace_.results.tensors(*creator.results)[value.tensor]);
+}
+
+void TraceBuilder::decide_write(std::uint32_t index, const PolicyAnswer& answer,
+                                c10::ArrayRef<c10::IValue> results) {
   const TracedOperator& op = trace_.operators[index];
   Value& value = values_[op.written[0]];
   const bool is_alone = op.written.size() == 1 && op.made.empty() && !op.is_root &&
@@ -158,10 +174,11 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   if (!keeps(op.decision)) {
     return;
   }
-  if (is_alone && keep_as_result(value, results[0].toTensor(), op.decision, Moment::kInWrite)) {
+  if (is_alone && keep_as_result(value, results[0].toTensor(), answer, Moment::kInWrite)) {
     trace_.operators[index].plan = Plan::kSkip;
   } else if (is_alone && kept(value) == nullptr && is_keepable(results[0].toTensor())) {
-    trace_.mutable_kept()[index].emplace_back(results[0].toTensor(), is_offload(op.decision));
+    const at::Tensor& written = results[0].toTensor();
+    trace_.mutable_kept()[index].emplace_back(written, store_of(answer, written));
     written_now_.emplace_back(index, 0);
     trace_.operators[index].plan = Plan::kCopy;
   } else if (is_must(op.decision)) {
@@ -172,7 +189,7 @@ void TraceBuilder::decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> 
   }
 }
 
-// Replays run the write again. What is on the host is as it was before.
+// Replays run the write again. What is in a store is as it was before.
 void TraceBuilder::overwrite(Value& value) {
   for (const std::uint32_t writer : value.writers) {
     if (trace_.operators[writer].plan != Plan::kCopy ||
@@ -226,15 +243,14 @@ bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tenso
       !is_keepable(written)) {
     return false;
   }
-  const auto& creator = trace_.operators[value.creator];
-  result->alias = whole_result(written, trace_.results.tensors(*creator.results)[value.tensor]);
+  result->alias = whole(value, written);
   note_version_later(value);
   trace_.operators[index].plan = Plan::kSkip;
   return true;
 }
 
-bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor, CheckpointPolicy decision,
-                                  Moment moment) {
+bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor,
+                                  const PolicyAnswer& answer, Moment moment) {
   TracedOperator& creator = trace_.operators[value.creator];
   const bool is_in_write = moment == Moment::kInWrite;
   const bool is_lost = is_in_write ? value.is_read : value.has_earlier_reader;
@@ -244,10 +260,11 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor, Checkp
   std::vector<KeptResult>& all = trace_.mutable_kept()[value.creator];
   all.resize(creator.results->tensor_count());
   KeptResult& result = all[value.tensor];
-  result = KeptResult(whole_result(tensor, trace_.results.tensors(*creator.results)[value.tensor]),
-                      is_offload(decision));
+  result = KeptResult(whole(value, tensor), store_of(answer, tensor));
   if (is_in_write) {
     note_version_later(value);
+  } else {
+    result.put_away();
   }
   creator.plan = Plan::kServe;
   for (const std::uint32_t writer : value.writers) {
@@ -291,16 +308,16 @@ bool TraceBuilder::unkeep(std::uint32_t index) {
   return true;
 }
 
-bool TraceBuilder::keep_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+bool TraceBuilder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
   const auto id = value_in(memory_of(tensor));
   if (!id) {
     return true;
   }
   Value& value = values_[*id];
-  if (kept(value) == nullptr && !keep_as_result(value, tensor, decision, Moment::kAfterwards)) {
+  if (kept(value) == nullptr && !keep_as_result(value, tensor, answer, Moment::kAfterwards)) {
     return false;
   }
-  trace_.operators[value.creator].decision = decision;
+  trace_.operators[value.creator].decision = answer.policy;
   return true;
 }
 

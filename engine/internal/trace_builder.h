@@ -54,6 +54,9 @@ class TraceBuilder {
   // A change of the tensor's shape in place: no write.
   void note_reshape(const at::Tensor& tensor);
 
+  // The next operator writes to the value, which lies in the memory of `tensor`.
+  void prepare_write(ValueId value, const at::Tensor& tensor);
+
   // The next operator has run, with these results; notes which values it made.
   void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
            const std::vector<std::optional<std::uint32_t>>& result_arguments,
@@ -62,16 +65,17 @@ class TraceBuilder {
   const TracedOperator& last() const { return trace_.operators.back(); }
   // What the policy says of the last operator. Throws CheckpointError if that must be kept and
   // cannot be.
-  void decide(CheckpointPolicy decision, c10::ArrayRef<c10::IValue> results);
+  void decide(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results);
   // The decision is final; what the operator reads is marked as read.
   void finish_last();
 
   // Keeps, or computes again, what lies in the tensor's memory now. False if that cannot be.
-  bool keep_value(const at::Tensor& tensor, CheckpointPolicy decision);
+  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer);
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision);
 
-  // Forward has ended. stats: to be added to, or null.
-  void complete(RegionStats* stats);
+  // Forward has ended. may_pack: what is kept may go to its store, or to the surrounding hooks,
+  // which may throw. stats: to be added to, or null.
+  void complete(bool may_pack, RegionStats* stats);
 
  private:
   struct Value {
@@ -89,11 +93,14 @@ class TraceBuilder {
   void note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> results,
                     const std::vector<std::optional<std::uint32_t>>& result_arguments,
                     const MemoryList& arguments);
-  void keep_results(std::uint32_t index, c10::ArrayRef<c10::IValue> results);
-  void decide_write(std::uint32_t index, c10::ArrayRef<c10::IValue> results);
+  void keep_results(std::uint32_t index, const PolicyAnswer& answer,
+                    c10::ArrayRef<c10::IValue> results);
+  void decide_write(std::uint32_t index, const PolicyAnswer& answer,
+                    c10::ArrayRef<c10::IValue> results);
+  at::Tensor whole(const Value& value, const at::Tensor& tensor) const;
   KeptResult* kept(const Value& value);
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };
-  bool keep_as_result(Value& value, const at::Tensor& tensor, CheckpointPolicy decision,
+  bool keep_as_result(Value& value, const at::Tensor& tensor, const PolicyAnswer& answer,
                       Moment moment);
   void overwrite(Value& value);
   void note_version_later(const Value& value);
@@ -111,7 +118,7 @@ class TraceBuilder {
   std::uint32_t keeper_of(const Value& value) const;
   bool keeps_as(std::uint32_t index, const Value& value);
   void report(std::uint32_t index, RegionStats& stats);
-  void pack_kept();
+  void put_kept_away();
   bool is_any_needed(const auto& ids) const;
 
   OperatorTrace& trace_;

@@ -27,7 +27,10 @@ void TraceBuilder::need_dead_ends() {
   for (Value& value : values_) {
     const KeptResult* const result = kept(value);
     const std::size_t ours = result != nullptr && result->alias.defined() ? 1 : 0;
-    value.is_needed = value.is_needed || (!value.is_used && value.storage.use_count() <= ours);
+    // A store may hold the memory as well.
+    const bool may_be_dead =
+        (result != nullptr && result->stored) || value.storage.use_count() <= ours;
+    value.is_needed = value.is_needed || (!value.is_used && may_be_dead);
   }
 }
 
@@ -118,10 +121,12 @@ void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
   stats.add_call(*op.name, op.decision, kept_bytes, dropped_bytes);
 }
 
-void TraceBuilder::pack_kept() {
+void TraceBuilder::put_kept_away() {
+  const at::NoGradGuard no_grad;
   for (auto& [index, results] : trace_.mutable_kept()) {
     for (KeptResult& result : results) {
-      auto hooks = result.alias.defined() && !result.alias.is_inference()
+      result.put_away();
+      auto hooks = trace_.through_hooks && result.alias.defined() && !result.alias.is_inference()
                        ? hooks_internal::make_ambient_hooks()
                        : nullptr;
       if (hooks) {
@@ -140,7 +145,7 @@ void TraceBuilder::need_everything() {
   find_needed();
 }
 
-void TraceBuilder::complete(RegionStats* stats) {
+void TraceBuilder::complete(bool may_pack, RegionStats* stats) {
   note_versions();
   need_dead_ends();
   find_needed();
@@ -153,9 +158,8 @@ void TraceBuilder::complete(RegionStats* stats) {
       report(index, *stats);
     }
   }
-  if (trace_.through_hooks) {
-    const at::NoGradGuard no_grad;
-    pack_kept();
+  if (may_pack) {
+    put_kept_away();
   }
   ResultList results;  // of those operators that replays leave out
   for (TracedOperator& op : trace_.operators) {

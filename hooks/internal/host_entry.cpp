@@ -5,13 +5,10 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 
-#include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/host_memory.h"
-#include "reprise/hooks/internal/kept_tensor.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -20,33 +17,20 @@ c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-std::optional<c10::VariableVersion> counter_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? std::nullopt
-                               : std::optional(tensor.unsafeGetTensorImpl()->version_counter());
-}
-
 }  // namespace
 
 HostEntry::HostEntry(std::shared_ptr<HostMemory> memory, const at::Tensor& bytes,
                      std::shared_ptr<ActivationStore> next)
     : memory_(std::move(memory)),
       next_(std::move(next)),
-      size_(bytes.nbytes()),
-      keys_(bytes.key_set()),
-      original_(bytes.storage().getWeakStorageImpl()),
-      counter_(counter_of(bytes)),
-      version_(version_of(bytes)),
+      origin_(bytes),
       put_stream_(current_stream(bytes.device())),
       put_(record_now(put_stream_)),
-      device_bytes_(bytes),
-      given_(c10::intrusive_ptr<c10::StorageImpl>()) {}
+      device_bytes_(bytes) {}
 
 HostEntry::~HostEntry() {
   const HostMemory::Lock lock(memory_->mutex_);
-  const auto shared = memory_->by_storage_.find(original_._unsafe_get_target());
-  if (shared != memory_->by_storage_.end() && shared->second.expired()) {
-    memory_->by_storage_.erase(shared);
-  }
+  memory_->by_storage_.remove(origin_);
   drop_device_bytes();
   if (loaded_.defined()) {
     copied_in_->block(*load_stream_);
@@ -61,23 +45,19 @@ HostEntry::~HostEntry() {
   }
 }
 
-bool HostEntry::is_unchanged() const {
-  return !counter_ || counter_->current_version() == version_;
-}
-
 // From either list, after the copy out if there is one.
 void HostEntry::drop_device_bytes() {
   if (!device_bytes_.defined()) {
     return;
   }
-  is_spoilt_ = !is_unchanged();
+  is_spoilt_ = !origin_.is_unchanged();
   if (copied_out_) {
     copied_out_->block(put_stream_);
     memory_->in_flight_.remove(this);
-    memory_->counters_.in_flight_bytes -= size_;
+    memory_->counters_.in_flight_bytes -= origin_.size();
   } else {
     memory_->resident_.remove(this);
-    memory_->counters_.resident_bytes -= size_;
+    memory_->counters_.resident_bytes -= origin_.size();
   }
   device_bytes_.reset();
 }
@@ -87,7 +67,7 @@ void HostEntry::prefetch() {
   if (handed_on_) {
     handed_on_->prefetch();
   } else if (!is_spoilt_ && !device_bytes_.defined() && !loaded_.defined() &&
-             !find_alive().defined()) {
+             !origin_.find_alive().defined()) {
     start_copy_in();
   }
 }
@@ -97,13 +77,14 @@ at::Tensor HostEntry::get() {
   if (handed_on_) {
     return handed_on_->get();
   }
-  TORCH_CHECK(!is_spoilt_ && (!device_bytes_.defined() || is_unchanged()),
+  TORCH_CHECK(!is_spoilt_ && (!device_bytes_.defined() || origin_.is_unchanged()),
               "[stores] a tensor needed for gradient computation has been modified by an inplace "
               "operation before it was copied to the host: ",
-              size_, " bytes on ", put_stream_.device(), " were put at version ", version_,
-              ". Clone it before changing it");
-  if (at::Tensor alive = device_bytes_.defined() ? device_bytes_ : find_alive(); alive.defined()) {
-    memory_->counters_.bytes_left += static_cast<std::int64_t>(size_);
+              origin_.size(), " bytes on ", put_stream_.device(), " were put at version ",
+              origin_.version(), ". Clone it before changing it");
+  if (at::Tensor alive = device_bytes_.defined() ? device_bytes_ : origin_.find_alive();
+      alive.defined()) {
+    memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
     return alive;
   }
   const bool was_started = loaded_.defined();
@@ -114,39 +95,16 @@ at::Tensor HostEntry::get() {
     ++memory_->counters_.waits;
   }
   copied_in_->block(current_stream(put_stream_.device()));
-  given_ = loaded_.storage().getWeakStorageImpl();
+  origin_.note_given(loaded_);
   return std::exchange(loaded_, at::Tensor());
-}
-
-at::Tensor HostEntry::find_alive() const {
-  if (is_unchanged()) {
-    if (at::Tensor original = alias_of(original_); original.defined()) {
-      if (counter_) {
-        torch::autograd::impl::set_version_counter(original, *counter_);
-      }
-      return original;
-    }
-  }
-  return alias_of(given_);
-}
-
-at::Tensor HostEntry::alias_of(const WeakStorage& storage) const {
-  auto locked = storage.lock();
-  if (!locked || locked->nbytes() != size_) {
-    return {};
-  }
-  at::Tensor bytes = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(locked)), keys_, c10::scalarTypeToTypeMeta(at::kByte));
-  bytes.unsafeGetTensorImpl()->set_sizes_contiguous({static_cast<std::int64_t>(size_)});
-  return bytes;
 }
 
 void HostEntry::start_copy_in() {
   const c10::Device device = put_stream_.device();
   const c10::DeviceGuard guard(device);
   const c10::Stream stream = current_stream(device);
-  const at::Tensor loaded =
-      at::empty({static_cast<std::int64_t>(size_)}, at::TensorOptions(at::kByte).device(device));
+  const at::Tensor loaded = at::empty({static_cast<std::int64_t>(origin_.size())},
+                                      at::TensorOptions(at::kByte).device(device));
   const EventPtr allocated = record_now(stream);
   const c10::Stream& in = memory_->streams_of(device).in;
   allocated->block(in);
@@ -156,7 +114,7 @@ void HostEntry::start_copy_in() {
   copied_in_ = record_now(in);
   loaded_ = loaded;
   load_stream_ = stream;
-  memory_->counters_.bytes_in += static_cast<std::int64_t>(size_);
+  memory_->counters_.bytes_in += static_cast<std::int64_t>(origin_.size());
 }
 
 std::size_t HostEntry::device_bytes() const {
@@ -164,7 +122,7 @@ std::size_t HostEntry::device_bytes() const {
   if (handed_on_) {
     return handed_on_->device_bytes();
   }
-  return device_bytes_.defined() || loaded_.defined() ? size_ : 0;
+  return device_bytes_.defined() || loaded_.defined() ? origin_.size() : 0;
 }
 
 }  // namespace reprise::hooks_internal

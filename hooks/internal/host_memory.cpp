@@ -8,8 +8,6 @@
 #include <chrono>
 #include <utility>
 
-#include "reprise/hooks/internal/kept_tensor.h"
-
 namespace reprise::hooks_internal {
 
 HostMemory::HostMemory(HostOptions options)
@@ -17,20 +15,16 @@ HostMemory::HostMemory(HostOptions options)
 
 std::shared_ptr<HostEntry> HostMemory::keep(const at::Tensor& bytes,
                                             const std::shared_ptr<ActivationStore>& next) {
-  const void* const storage = bytes.storage().unsafeGetStorageImpl();
   std::shared_ptr<HostEntry> known, entry;  // destroyed after the lock
   Lock lock(mutex_);
-  if (const auto found = by_storage_.find(storage); found != by_storage_.end()) {
-    known = found->second.lock();
-    if (known && known->version_ == version_of(bytes) && known->size_ == bytes.nbytes() &&
-        known->is_unchanged()) {
-      return known;
-    }
+  known = by_storage_.find(bytes);
+  if (known && known->origin().is_of(bytes)) {
+    return known;
   }
   entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
-  by_storage_[storage] = entry;
+  by_storage_.add(entry);
   resident_.push_back(entry.get());
-  counters_.resident_bytes += entry->size_;
+  counters_.resident_bytes += bytes.nbytes();
   let_go_of_copied();
   send_oldest(lock);
   return entry;
@@ -58,16 +52,16 @@ void HostMemory::send_oldest(Lock& lock) {
 }
 
 void HostMemory::start_copy_out(Lock& lock, HostEntry& entry) {
-  if (!entry.is_unchanged()) {
+  if (!entry.origin_.is_unchanged()) {
     entry.drop_device_bytes();
     return;
   }
-  auto buffer = take_buffer(lock, entry.size_);
+  auto buffer = take_buffer(lock, entry.origin_.size());
   if (!buffer) {
     auto handed_on = entry.next_->put(entry.device_bytes_);
     entry.drop_device_bytes();
     entry.handed_on_ = std::move(handed_on);
-    counters_.bytes_handed_on += static_cast<std::int64_t>(entry.size_);
+    counters_.bytes_handed_on += static_cast<std::int64_t>(entry.origin_.size());
     return;
   }
   try {
@@ -78,10 +72,10 @@ void HostMemory::start_copy_out(Lock& lock, HostEntry& entry) {
   }
   entry.buffer_ = std::move(buffer);
   resident_.remove(&entry);
-  counters_.resident_bytes -= entry.size_;
+  counters_.resident_bytes -= entry.origin_.size();
   in_flight_.push_back(&entry);
-  counters_.in_flight_bytes += entry.size_;
-  counters_.bytes_out += static_cast<std::int64_t>(entry.size_);
+  counters_.in_flight_bytes += entry.origin_.size();
+  counters_.bytes_out += static_cast<std::int64_t>(entry.origin_.size());
 }
 
 EventPtr HostMemory::copy_out(const HostEntry& entry, HostBuffer& buffer) {

@@ -16,9 +16,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
-#include <c10/core/StorageImpl.h>
 #include <c10/core/Stream.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <condition_variable>
 #include <cstddef>
@@ -28,11 +26,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/host_store.h"
 #include "reprise/hooks/internal/host_buffers.h"
+#include "reprise/hooks/internal/storage_origin.h"
 
 namespace reprise::hooks_internal {
 
@@ -51,25 +49,17 @@ class HostEntry {
   void prefetch();
   at::Tensor get();
   std::size_t device_bytes() const;
+  const StorageOrigin& origin() const { return origin_; }
 
  private:
   friend class HostMemory;
-  using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-  bool is_unchanged() const;
-  // The storage that was put or given out last, if somebody still holds it.
-  at::Tensor find_alive() const;
-  at::Tensor alias_of(const WeakStorage& storage) const;
   void start_copy_in();
   void drop_device_bytes();
 
   const std::shared_ptr<HostMemory> memory_;
   const std::shared_ptr<ActivationStore> next_;
-  const std::size_t size_;
-  const c10::DispatchKeySet keys_;
-  const WeakStorage original_;
-  const std::optional<c10::VariableVersion> counter_;
-  const std::int64_t version_;
+  StorageOrigin origin_;
   const c10::Stream put_stream_;
   EventPtr put_;  // what the stream had queued then
 
@@ -80,7 +70,6 @@ class HostEntry {
   at::Tensor loaded_;
   std::optional<c10::Stream> load_stream_;  // on which loaded_ was allocated
   EventPtr copied_in_;
-  WeakStorage given_;
   std::unique_ptr<StoredTensor> handed_on_;
 };
 
@@ -89,6 +78,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   explicit HostMemory(HostOptions options);
 
   const HostOptions& options() const { return options_; }
+  static bool takes(c10::Device device) { return !device.is_cpu(); }
 
   // The entry of the storage of `bytes`, a new one unless there is one of this version.
   std::shared_ptr<HostEntry> keep(const at::Tensor& bytes,
@@ -118,7 +108,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   std::condition_variable given_back_;
   HostBuffers buffers_;
   std::map<c10::DeviceIndex, Streams> streams_;
-  std::unordered_map<const void*, std::weak_ptr<HostEntry>> by_storage_;
+  EntriesByStorage<HostEntry> by_storage_;
   std::list<HostEntry*> resident_;   // oldest first
   std::list<HostEntry*> in_flight_;  // likewise
   HostCounters counters_;

@@ -15,6 +15,7 @@
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 #include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/hooks/internal/sparse_parts.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -142,6 +143,9 @@ std::optional<Payload> pack(const at::Tensor& tensor, bool find_constants) {
 
 std::unique_ptr<StoredTensor> PackedStore::put(const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
+  if (is_sparse(tensor)) {
+    return put_parts(*this, tensor);
+  }
   const bool is_packable = is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg() &&
                            tensor.numel() > 0 && tensor.nbytes() >= options_.min_bytes;
   auto packed = is_packable ? pack(detached_alias(tensor), options_.find_constants) : std::nullopt;

@@ -10,74 +10,22 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "reprise/engine/checkpoint.h"
-#include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
+#include "tests/device/device_cases.h"
 #include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
-#include "tests/testing/device/test_device.h"
 
 namespace reprise::host_store_test {
 namespace {
 
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
+using namespace device_cases;  // NOLINT(google-build-using-namespace)
 using testing::bitwise_equal;
-using testing::DelayGuard;
-using testing::Delays;
-using testing::live_device_bytes;
 using testing::live_pinned_bytes;
-using testing::test_device;
-
-// Every tensor goes.
-HostOptions all() { return {.min_bytes = 0, .keep_last = 0}; }
-
-at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(test_device()); }
-
-void wait() { testing::wait_for_device(0); }
-
-// Copies are done, and the store knows.
-void settle(const HostStore& store) {
-  wait();
-  static_cast<void>(store.counters());
-}
-
-// A backward's thread lets go of its last tensors a moment after the backward has ended.
-bool device_bytes_come_to(std::int64_t bytes) {
-  for (int i = 0; i < 5000 && live_device_bytes() != bytes; ++i) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return live_device_bytes() == bytes;
-}
-
-// When what was let go of before has gone.
-std::int64_t settled_device_bytes() {
-  std::int64_t bytes = live_device_bytes();
-  for (int quiet = 0; quiet < 50; ++quiet) {
-    std::this_thread::sleep_for(milliseconds(1));
-    quiet = live_device_bytes() == bytes ? quiet : 0;
-    bytes = live_device_bytes();
-  }
-  return bytes;
-}
-
-// Delays of each kind of work, one at a time, and of all.
-const std::vector<Delays>& delay_cases() {
-  static const std::vector<Delays> kCases = {
-      {},
-      {.kernel = microseconds(500)},
-      {.copy_out = milliseconds(3)},
-      {.copy_in = milliseconds(3)},
-      {.kernel = microseconds(300), .copy_out = milliseconds(2), .copy_in = milliseconds(2)}};
-  return kCases;
-}
 
 TEST(HostStore, GivesBackEachDtypeAndLayout) {
   const std::vector<std::shared_ptr<ActivationStore>> stores = {
@@ -326,165 +274,6 @@ TEST(HostStore, WhatWasPrefetchedInVainDoesNotOverwriteOthers) {
   const at::Tensor other = at::full({3000}, 7.0F, test_device());  // in the same memory
   wait();
   EXPECT_EQ(other.cpu().sum().item<float>(), 21000);
-}
-
-// A few layers whose saved tensors are views, masks and results.
-struct Net {
-  at::Tensor x, w1, w2;
-
-  Net() {
-    torch::manual_seed(4);
-    x = on_device(at::randn({24, 32})).requires_grad_();
-    w1 = on_device(at::randn({32, 64})).requires_grad_();
-    w2 = on_device(at::randn({64, 32})).requires_grad_();
-  }
-
-  at::Tensor block(const at::Tensor& h) const {
-    const at::Tensor inner = at::mm(h, w1).sin();
-    const at::Tensor masked = at::where(inner > 0, inner, inner * 0.1);
-    return (at::mm(masked, w2) + h).tanh();
-  }
-
-  at::Tensor forward() const { return block(block(block(x * 1))).sum(); }
-
-  std::vector<at::Tensor> gradients(const at::Tensor& loss) const {
-    std::vector<at::Tensor> found = torch::autograd::grad({loss}, {x, w1, w2});
-    for (at::Tensor& gradient : found) {
-      gradient = gradient.cpu();
-    }
-    return found;
-  }
-};
-
-void expect_equal(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(bitwise_equal(found[i], expected[i]));
-  }
-}
-
-TEST(HostStore, GradientsAreThoseWithoutUnderEachDelay) {
-  const Net net;
-  const auto expected = net.gradients(net.forward());
-  const std::vector<std::shared_ptr<ActivationStore>> stores = {
-      stores::host(all()), stores::host({.min_bytes = 0, .max_in_flight_bytes = 0}),
-      stores::host({.min_bytes = 0, .max_device_bytes = 20000}),
-      stores::packed({.min_bytes = 0}) | stores::host(all())};
-  for (const auto& delays : delay_cases()) {
-    for (const auto& store : stores) {
-      for (const int depth : {0, 1, 3}) {
-        const DelayGuard guard(delays);
-        at::Tensor loss;
-        {
-          const StoreGuard storing(store, {.prefetch_depth = depth});
-          loss = net.forward();
-        }
-        expect_equal(net.gradients(loss), expected);
-      }
-    }
-  }
-}
-
-TEST(HostStore, InputsOfRegionsUnderEachDelay) {
-  const Net net;
-  const auto expected = net.gradients(net.forward());
-  for (const auto& delays : delay_cases()) {
-    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
-      const DelayGuard guard(delays);
-      const auto store = stores::host(all());
-      const CheckpointOptions options{.replay = replay, .input_store = store};
-      const auto block = [&net](const at::Tensor& h) { return net.block(h); };
-      at::Tensor h = net.x * 1;
-      for (int i = 0; i < 3; ++i) {
-        h = checkpoint(options, block, h);
-      }
-      const at::Tensor loss = h.sum();
-      h.reset();
-      expect_equal(net.gradients(loss), expected);
-      EXPECT_EQ(store->counters().bytes_out, 3 * 24 * 32 * 4);
-      EXPECT_EQ(store->counters().bytes_in + store->counters().bytes_left, 3 * 24 * 32 * 4);
-    }
-  }
-}
-
-// Each copy of a step fails once: the error surfaces, and the next step is clean.
-TEST(HostStore, AfterAFailedCopyTheNextStepIsClean) {
-  const Net net;
-  const std::int64_t device_bytes = settled_device_bytes();
-  const auto expected = net.gradients(net.forward());
-  const auto store = stores::host(all());
-  const auto step = [&] {
-    at::Tensor loss;
-    {
-      const StoreGuard storing(store);
-      loss = net.forward();
-    }
-    return torch::autograd::grad({loss}, {net.x, net.w1, net.w2});
-  };
-  step();
-  settle(*store);
-  const std::size_t host_bytes = store->counters().host_bytes;
-  int failures = 0;
-  for (bool has_failed = true; has_failed; ++failures) {
-    {
-      const testing::CopyFaultGuard fault(failures);
-      try {
-        step();
-      } catch (const c10::Error& error) {
-        EXPECT_THAT(error.what(), ::testing::HasSubstr("the test device fails to copy"));
-      }
-      has_failed = fault.has_failed();
-    }
-    settle(*store);
-    EXPECT_TRUE(device_bytes_come_to(device_bytes));
-    EXPECT_EQ(store->counters().host_bytes, host_bytes);
-    std::vector<at::Tensor> found = step();
-    for (at::Tensor& gradient : found) {
-      gradient = gradient.cpu();
-    }
-    expect_equal(found, expected);
-  }
-  EXPECT_GT(failures, 10);
-}
-
-TEST(HostStore, AFailureOfTheNextStoreLosesNothing) {
-  class Failing final : public ActivationStore {
-   public:
-    std::unique_ptr<StoredTensor> put(const at::Tensor& /*tensor*/) override {
-      throw std::runtime_error("full as well");
-    }
-  };
-  const auto host = stores::host({.max_host_bytes = 8000, .keep_last = 1});
-  const auto store = host | std::make_shared<Failing>();
-  const auto first = store->put(on_device(at::ones({2000})));
-  const auto second = store->put(on_device(at::ones({2000})));  // the first goes to the host
-  EXPECT_THROW(store->put(on_device(at::ones({2000}))), std::runtime_error);
-  EXPECT_EQ(first->get().cpu().sum().item<float>(), 2000);
-  EXPECT_EQ(second->get().cpu().sum().item<float>(), 2000);
-}
-
-TEST(HostStore, TwoHundredStepsDoNotGrow) {
-  const Net net;
-  const auto store = stores::host(all());
-  const std::int64_t device_bytes = settled_device_bytes();
-  std::int64_t pinned_bytes = 0;
-  for (int step = 0; step < 200; ++step) {
-    at::Tensor loss;
-    {
-      const StoreGuard storing(store);
-      loss = net.forward();
-    }
-    net.gradients(loss);
-    loss.reset();
-    wait();
-    if (step == 2) {
-      pinned_bytes = live_pinned_bytes();
-    }
-  }
-  EXPECT_TRUE(device_bytes_come_to(device_bytes));
-  EXPECT_EQ(live_pinned_bytes(), pinned_bytes);
-  store->release_unused();
-  EXPECT_EQ(store->counters().host_bytes, 0U);
 }
 
 }  // namespace

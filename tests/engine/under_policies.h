@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 
+#include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 
@@ -63,6 +64,16 @@ inline PolicyHolder by_ordinal(std::uint64_t bits, bool insist = false) {
 inline constexpr std::array<std::uint64_t, 4> kBitPatterns = {
     0x5555555555555555U, 0xaaaaaaaaaaaaaaaaU, 0x3333333333333333U, 0xf0f0f0f0f0f0f0f0U};
 
+// One that shares the memory of the results.
+inline PolicyHolder in_a_store() {
+  return policies::keep_in(stores::device(), policies::save_everything());
+}
+
+inline PolicyHolder in_a_store_that_packs() {
+  return policies::keep_in(stores::packed({.min_bytes = 0, .find_constants = true}),
+                           policies::save_everything());
+}
+
 // With a tape instead of a function.
 inline void add_tapes(std::vector<NamedOptions>& all) {
   const auto add = [&all](std::string name, CheckpointOptions options) {
@@ -74,6 +85,8 @@ inline void add_tapes(std::vector<NamedOptions>& all) {
   add("no policy, values checked", {.determinism_check = DeterminismCheck::kValues});
   add("everything", {.policy = policies::save_everything()});
   add("everything offloaded", {.policy = policies::offload(policies::save_everything())});
+  add("everything in a store", {.policy = in_a_store()});
+  add("everything in a store that packs", {.policy = in_a_store_that_packs()});
   for (const std::uint64_t bits : kBitPatterns) {
     add(c10::str("bits ", bits), {.policy = by_ordinal(bits)});
     add(c10::str("bits ", bits, ", insisting"),
@@ -98,7 +111,9 @@ inline std::vector<NamedOptions> options_of_many_kinds() {
       {"everything, values checked",
        {.policy = policies::save_everything(), .determinism_check = DeterminismCheck::kValues}},
       {"matmuls", {.policy = policies::save_matmuls()}},
-      {"everything offloaded", {.policy = policies::offload(policies::save_everything())}}};
+      {"everything offloaded", {.policy = policies::offload(policies::save_everything())}},
+      {"everything in a store", {.policy = in_a_store()}},
+      {"everything in a store that packs", {.policy = in_a_store_that_packs()}}};
   const auto add = [&all](std::uint64_t bits) {
     const std::string name = c10::str("bits ", bits);
     all.push_back({name, {.policy = by_ordinal(bits)}});

@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/disk_store.h"
 #include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
@@ -43,6 +45,23 @@ INSTANTIATE_TEST_SUITE_P(
         StoreCase{"packed_any_size", [] { return stores::packed({.min_bytes = 0}); }},
         StoreCase{"packed_with_constants",
                   [] { return stores::packed({.min_bytes = 0, .find_constants = true}); }},
+        StoreCase{"disk", [] { return stores::disk({.min_bytes = 0, .keep_last = 0}); }},
+        StoreCase{"disk_as_it_comes", [] { return stores::disk(); }},
+        StoreCase{"packed_disk",
+                  [] {
+                    return stores::packed({.min_bytes = 0}) |
+                           stores::disk({.min_bytes = 0, .keep_last = 0, .direct = false});
+                  }},
+        StoreCase{
+            "compressed",
+            [] { return stores::compressed({.max_ratio = 1e9, .min_bytes = 0, .keep_last = 0}); }},
+        StoreCase{"compressed_as_it_comes", [] { return stores::compressed(); }},
+        StoreCase{"packed_compressed_disk",
+                  [] {
+                    return stores::packed({.min_bytes = 0}) |
+                           stores::compressed({.min_bytes = 0, .keep_last = 0}) |
+                           stores::disk({.min_bytes = 0, .keep_last = 0});
+                  }},
         StoreCase{"two_in_a_row",
                   [] { return stores::packed({.min_bytes = 0}) | stores::packed(); }}),
     [](const auto& info) { return info.param.name; });
@@ -85,21 +104,33 @@ TEST_P(LosslessStore, KeepsRequiresGradAndNoGraph) {
 
 TEST_P(LosslessStore, GivesBackSparseTensors) {
   const at::Tensor dense = at::randn({30, 40}).relu();
-  for (const at::Tensor& tensor : {dense.to_sparse(), dense.to_sparse_csr()}) {
+  for (const at::Tensor& tensor :
+       {dense.to_sparse(), dense.to_sparse(1), dense.to_sparse_csr(), dense.to_sparse_csc(),
+        dense.to_sparse_bsr({3, 4}), dense.to_sparse_bsc({3, 4})}) {
     const at::Tensor found = put(tensor)->get();
     EXPECT_EQ(found.layout(), tensor.layout());
+    EXPECT_EQ(found.dense_dim(), tensor.dense_dim());
     EXPECT_TRUE(bitwise_equal(found.to_dense(), dense));
   }
 }
 
+TEST_P(LosslessStore, KeepsWhetherASparseTensorIsCoalesced) {
+  const at::Tensor twice =
+      at::sparse_coo_tensor(at::zeros({1, 300}, at::kLong), at::ones({300}), at::IntArrayRef({5}));
+  const at::Tensor found = put(twice)->get();
+  EXPECT_FALSE(found.is_coalesced());
+  EXPECT_EQ(found._nnz(), 300);
+  EXPECT_TRUE(put(twice.coalesce())->get().is_coalesced());
+}
+
 TEST_P(LosslessStore, LeavesNothingBehind) {
-  const std::int64_t before = live_cpu_bytes();
+  const std::int64_t before = testing::settled_cpu_bytes();
   for (const at::ScalarType dtype : {at::kBool, at::kLong, at::kFloat}) {
     const auto stored = put(store_cases::any_bits({64, 64}, dtype, at::kCPU));
     stored->prefetch();
     stored->get();
   }
-  EXPECT_EQ(live_cpu_bytes(), before);
+  EXPECT_TRUE(testing::cpu_bytes_come_to(before));
 }
 
 // Bytes that `stored` holds once the caller's tensor is gone, counted and as it says itself.
@@ -126,6 +157,11 @@ TEST(PackedStore, BytesOfEachForm) {
   EXPECT_EQ(kept_bytes(*store, at::full({500}, 1L << 40, at::kLong)), 8);
   EXPECT_EQ(kept_bytes(*store, at::arange(300, at::kFloat).unsqueeze(1).expand({300, 9})), 1200);
   EXPECT_EQ(kept_bytes(*store, at::randn({300})), 1200);
+}
+
+TEST(PackedStore, IndicesOfASparseTensorAreNarrowed) {
+  const auto stored = stores::packed()->put(at::ones({200, 250}).to_sparse());
+  EXPECT_EQ(stored->device_bytes(), 200U * 250 * (2 * 1 + 4));
 }
 
 TEST(PackedStore, SmallTensorsAreLeftAlone) {

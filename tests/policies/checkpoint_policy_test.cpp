@@ -124,7 +124,7 @@ TEST(PolicyHolderTest, TakesACallableThatReturnsABool) {
 }
 
 class AlwaysOffload final : public Policy {
-  CheckpointPolicy decide(const PolicyContext& /*context*/) override {
+  PolicyAnswer decide(const PolicyContext& /*context*/) override {
     return CheckpointPolicy::PREFER_CPU_OFFLOAD;
   }
 };

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/policies/operator_call.h"
 
@@ -29,6 +30,8 @@ PolicyHolder always(CheckpointPolicy answer) {
   return [answer](const PolicyContext& /*context*/) { return answer; };
 }
 
+std::string refusal(const auto& f) { return message_of<std::invalid_argument>(f); }
+
 std::vector<OperatorCall> matmuls(std::size_t count) {
   return std::vector<OperatorCall>(count, mm_call());
 }
@@ -37,12 +40,29 @@ constexpr std::array kAll = {MUST_SAVE,        PREFER_SAVE,      MUST_RECOMPUTE,
                              PREFER_RECOMPUTE, MUST_CPU_OFFLOAD, PREFER_CPU_OFFLOAD};
 
 TEST(CombinatorsTest, OffloadTurnsSaveAnswersOnly) {
-  std::vector<CheckpointPolicy> answers;
+  std::vector<PolicyAnswer> answers;
   for (const CheckpointPolicy answer : kAll) {
     answers.push_back(ask(offload(always(answer)), mm_call()));
   }
   EXPECT_THAT(answers, ElementsAre(MUST_CPU_OFFLOAD, PREFER_CPU_OFFLOAD, MUST_RECOMPUTE,
                                    PREFER_RECOMPUTE, MUST_CPU_OFFLOAD, PREFER_CPU_OFFLOAD));
+}
+
+TEST(CombinatorsTest, KeepInNamesAStoreForWhatIsKept) {
+  const auto store = stores::packed();
+  const auto other = stores::packed();
+  for (const CheckpointPolicy answer : kAll) {
+    const bool is_kept = answer != MUST_RECOMPUTE && answer != PREFER_RECOMPUTE;
+    EXPECT_EQ(ask(keep_in(store, always(answer)), mm_call()),
+              PolicyAnswer(answer, is_kept ? store : nullptr));
+  }
+  EXPECT_EQ(ask(keep_in(other, keep_in(store, save_everything())), mm_call()).store, store);
+  EXPECT_EQ(ask(offload(keep_in(store, save_everything())), mm_call()),
+            PolicyAnswer(PREFER_CPU_OFFLOAD, store));
+  EXPECT_EQ(ask(first_match({save_nothing(), keep_in(store, save_everything())}), mm_call()).store,
+            store);
+  EXPECT_EQ(refusal([] { static_cast<void>(keep_in(nullptr, save_everything())); }),
+            "[policies.keep_in] the store is a null pointer; pass stores::device() for none");
 }
 
 TEST(CombinatorsTest, FirstMatchPassesOnPreferRecomputeOnly) {
@@ -148,7 +168,6 @@ TEST(CombinatorsTest, ServeEachRegionThemselvesIfNothingCounts) {
 TEST(CombinatorsTest, RefuseAnEmptyHolder) {
   const PolicyHolder none;
   const PolicyHolder some = save_nothing();
-  const auto refusal = [](const auto& f) { return message_of<std::invalid_argument>(f); };
   EXPECT_EQ(refusal([&] { static_cast<void>(offload(none)); }),
             "[policies.offload] a policy is missing; received an empty PolicyHolder as policy 0 of "
             "1; pass save_nothing() for none");
@@ -196,7 +215,7 @@ TEST(PoliciesThreadsTest, OnePolicyServesRegionsOfSeveralThreads) {
   const PolicyHolder policy =
       first_match({offload(save_operators({"aten::relu"})), save_attention(), every_nth_matmul(2)});
   const std::vector<OperatorCall> calls = {mm_call(), relu_call(), mm_call(), mm_call()};
-  std::vector<std::vector<CheckpointPolicy>> answers(4);
+  std::vector<std::vector<PolicyAnswer>> answers(4);
   std::vector<std::thread> threads;
   for (auto& answer : answers) {
     threads.emplace_back([&] {

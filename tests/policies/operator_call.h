@@ -69,20 +69,20 @@ class OperatorCall {
   std::vector<c10::IValue> outputs_;
 };
 
-inline CheckpointPolicy ask(const PolicyHolder& policy, const OperatorCall& call,
-                            const Place& place = {}) {
+inline PolicyAnswer ask(const PolicyHolder& policy, const OperatorCall& call,
+                        const Place& place = {}) {
   return policy.get()->decide(call.context(place));
 }
 
 // The answers to each of `calls` in a region that begins now.
-inline std::vector<CheckpointPolicy> ask_in_region(const PolicyHolder& policy,
-                                                   const std::vector<OperatorCall>& calls,
-                                                   const Place& place = {}) {
+inline std::vector<PolicyAnswer> ask_in_region(const PolicyHolder& policy,
+                                               const std::vector<OperatorCall>& calls,
+                                               const Place& place = {}) {
   std::shared_ptr<Policy> in_region = policy.get()->begin_region();
   if (in_region == nullptr) {
     in_region = policy.get();
   }
-  std::vector<CheckpointPolicy> answers;
+  std::vector<PolicyAnswer> answers;
   for (const OperatorCall& call : calls) {
     answers.push_back(in_region->decide(call.context(place)));
   }

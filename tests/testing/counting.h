@@ -12,6 +12,11 @@ namespace reprise::testing {
 // Bytes of living CPU tensors, of all threads.
 std::int64_t live_cpu_bytes();
 
+// The same, when threads of the background have let go of what they held.
+std::int64_t settled_cpu_bytes();
+// False if they do not come to that.
+bool cpu_bytes_come_to(std::int64_t bytes);
+
 // Expects as many bytes of living CPU tensors at the end as at its construction, when
 // expect_no_leak() is called and, if it never was, in the destructor. Make it before the tensors of
 // the test, so that it goes after them. Caches that LibTorch fills at first use count as leaks: run

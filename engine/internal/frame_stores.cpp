@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a frame has in stores, and when it starts to come back.
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/internal/frame.h"
+
+namespace reprise::engine_internal {
+
+void Frame::follow_previous() {
+  thread_local std::weak_ptr<Frame> last_of_thread;
+  if (has_stored()) {
+    has_stored_ = true;
+    previous_ = std::exchange(last_of_thread, weak_from_this());
+  }
+}
+
+bool Frame::has_stored() const {
+  const auto is_stored = [](const KeptResult& kept) { return kept.stored != nullptr; };
+  const auto kept = record_.trace ? record_.trace->kept() : nullptr;
+  return record_.input_store ||
+         (kept && std::any_of(kept->begin(), kept->end(),
+                              [&](const auto& entry) {
+                                return std::any_of(entry.second.begin(), entry.second.end(),
+                                                   is_stored);
+                              })) ||
+         (record_.tape &&
+          std::any_of(record_.tape->given.begin(), record_.tape->given.end(),
+                      [&](const auto& entry) { return is_stored(entry.second.kept); }));
+}
+
+void Frame::prefetch_ahead() {
+  std::shared_ptr<Frame> next = shared_from_this();
+  for (int depth = 0; depth <= record_.prefetch_depth && next; ++depth) {
+    next->prefetch();
+    next = next->previous_.lock();
+  }
+}
+
+void Frame::prefetch() {
+  for (const RegionInput& input : record_.inputs) {
+    input.prefetch();
+  }
+  if (const auto kept = record_.trace ? record_.trace->kept() : nullptr) {
+    for (const auto& [index, results] : *kept) {
+      std::for_each(results.begin(), results.end(), [](const KeptResult& k) { k.prefetch(); });
+    }
+  }
+  if (record_.tape) {
+    const MutexLock lock(mutex_);
+    for (const auto& [value, given] : record_.tape->given) {
+      if (given.input) {
+        given.input->prefetch();
+      }
+      given.kept.prefetch();
+    }
+  }
+}
+
+}  // namespace reprise::engine_internal

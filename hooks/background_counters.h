@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: background_counters.h
+//
+// What stores count that do their work beside the computation, on threads of their own: see
+// disk_store.h and compressed_store.h. Bytes are those of the tensors.
+//
+// Thread-safety: thread-compatible.
+#ifndef REPRISE_HOOKS_BACKGROUND_COUNTERS_H_
+#define REPRISE_HOOKS_BACKGROUND_COUNTERS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise {
+
+struct BackgroundCounters {
+  std::int64_t bytes_out = 0;   // written
+  std::int64_t bytes_in = 0;    // and read
+  std::int64_t bytes_left = 0;  // asked for while they were still in memory, or again
+  std::int64_t bytes_handed_on = 0;
+  std::int64_t waits = 0;                 // tensors asked for before they had been read
+  std::chrono::nanoseconds wait_time{0};  // for those
+  std::chrono::nanoseconds put_time{0};   // in which put() waited for what was in flight
+  std::size_t in_flight_bytes = 0;        // in memory, waiting to be written or being written
+  std::size_t resident_bytes = 0;         // in memory, of those that were put last
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_HOOKS_BACKGROUND_COUNTERS_H_

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/disk_store.h"
+
+#include <utility>
+
+#include "reprise/hooks/internal/background_memory.h"
+#include "reprise/hooks/internal/disk_file.h"
+#include "reprise/hooks/internal/put_storage.h"
+
+namespace reprise {
+
+using hooks_internal::BackgroundMemory;
+using hooks_internal::DiskFile;
+using hooks_internal::Extent;
+using hooks_internal::Place;
+
+namespace {
+
+class DiskPlace final : public Place {
+ public:
+  DiskPlace(std::shared_ptr<DiskFile> file, const Extent& extent)
+      : file_(std::move(file)), extent_(extent) {}
+  ~DiskPlace() override { file_->give_back(extent_); }
+  DiskPlace(const DiskPlace&) = delete;
+  DiskPlace& operator=(const DiskPlace&) = delete;
+
+  bool write(const std::byte* bytes, std::size_t size) override {
+    file_->write(extent_, bytes, size);
+    return true;
+  }
+  void read(std::byte* bytes, std::size_t size) override { file_->read(extent_, bytes, size); }
+
+ private:
+  const std::shared_ptr<DiskFile> file_;
+  const Extent extent_;
+};
+
+std::shared_ptr<BackgroundMemory> make_memory(const DiskOptions& options,
+                                              const std::shared_ptr<DiskFile>& file) {
+  const auto find_place = [file](std::size_t bytes, const std::shared_ptr<ActivationStore>&) {
+    const auto extent = file->reserve(bytes);
+    return extent ? std::make_unique<DiskPlace>(file, *extent) : nullptr;
+  };
+  return std::make_shared<BackgroundMemory>(
+      hooks_internal::BackgroundOptions{.name = "stores.disk",
+                                        .min_bytes = options.min_bytes,
+                                        .max_in_flight_bytes = options.max_in_flight_bytes,
+                                        .keep_last = options.keep_last,
+                                        .throws_failures = options.when_full == DiskFull::kThrow,
+                                        .find_place = find_place});
+}
+
+}  // namespace
+
+DiskStore::DiskStore(const DiskOptions& options)
+    : file_(std::make_shared<DiskFile>(options.directory, options.max_disk_bytes, options.direct)),
+      memory_(make_memory(options, file_)) {}
+
+DiskStore::DiskStore(std::shared_ptr<DiskFile> file, std::shared_ptr<BackgroundMemory> memory,
+                     std::shared_ptr<ActivationStore> next)
+    : file_(std::move(file)), memory_(std::move(memory)), next_(std::move(next)) {}
+
+DiskStore::~DiskStore() = default;
+
+std::unique_ptr<StoredTensor> DiskStore::put(const at::Tensor& tensor) {
+  return hooks_internal::put_storage(*this, *memory_, next_, tensor);
+}
+
+std::shared_ptr<ActivationStore> DiskStore::followed_by(std::shared_ptr<ActivationStore> next) {
+  return std::shared_ptr<ActivationStore>(
+      new DiskStore(file_, memory_, next_ ? next_ | std::move(next) : std::move(next)));
+}
+
+DiskCounters DiskStore::counters() const {
+  DiskCounters counters{memory_->counters()};
+  counters.disk_bytes = file_->used_bytes();
+  return counters;
+}
+
+void DiskStore::flush() { memory_->flush(); }
+
+void DiskStore::release_unused() { file_->release_unused(); }
+
+namespace stores {
+
+std::shared_ptr<DiskStore> disk(const DiskOptions& options) {
+  return std::make_shared<DiskStore>(options);
+}
+
+}  // namespace stores
+
+}  // namespace reprise

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/internal/background.h"
+
+#include <c10/core/thread_pool.h>
+
+#include <utility>
+
+namespace reprise::hooks_internal {
+
+namespace {
+
+thread_local bool runs_a_task = false;
+
+}  // namespace
+
+bool is_in_background() { return runs_a_task; }
+
+void run_in_background(std::function<void()> task) {
+  // Never destroyed: a task may let go of the last store.
+  static auto& pool = *new c10::ThreadPool(2);
+  pool.run([task = std::move(task)] {
+    runs_a_task = true;
+    task();
+    runs_a_task = false;
+  });
+}
+
+}  // namespace reprise::hooks_internal

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <utility>
+
+#include "reprise/hooks/internal/background.h"
+#include "reprise/hooks/internal/background_memory.h"
+
+namespace reprise::hooks_internal {
+namespace {
+
+EventPtr record_on_device(c10::Device device) {
+  return device.is_cpu() ? nullptr
+                         : record_now(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
+// Waits for the copy.
+at::Tensor on_host(const at::Tensor& bytes, const EventPtr& put) {
+  if (!put) {
+    return bytes;
+  }
+  const c10::impl::VirtualGuardImpl device(bytes.device().type());
+  const c10::Stream stream = device.getStreamFromGlobalPool(bytes.device());
+  const c10::StreamGuard on_stream(stream);
+  put->block(stream);
+  at::Tensor host = bytes.to(at::kCPU);
+  stream.synchronize();
+  return host;
+}
+
+const std::byte* data_of(const at::Tensor& bytes) {
+  return static_cast<const std::byte*>(bytes.const_data_ptr());
+}
+
+}  // namespace
+
+BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const at::Tensor& bytes,
+                                 std::shared_ptr<ActivationStore> next)
+    : memory_(std::move(memory)),
+      next_(std::move(next)),
+      origin_(bytes),
+      device_(bytes.device()),
+      put_(record_on_device(device_)),
+      bytes_(bytes) {}
+
+BackgroundEntry::~BackgroundEntry() {
+  const BackgroundMemory::Lock lock(memory_->mutex_);
+  memory_->by_storage_.remove(origin_);
+  if (bytes_.defined()) {
+    let_go_of_memory(State::kWritten);
+  }
+}
+
+void BackgroundEntry::hand_on() {
+  handed_on_ = next_->put(bytes_);
+  memory_->counters_.bytes_handed_on += static_cast<std::int64_t>(origin_.size());
+  let_go_of_memory(State::kHandedOn);
+}
+
+void BackgroundEntry::let_go_of_memory(State state) {
+  const std::size_t size = origin_.size();
+  if (state_ == State::kResident) {
+    memory_->resident_.remove(this);
+    memory_->counters_.resident_bytes -= size;
+  } else if (state_ == State::kInFlight) {
+    memory_->counters_.in_flight_bytes -= size;
+    memory_->work_done_.notify_all();
+  }
+  state_ = state;
+  if (state != State::kFailed) {
+    bytes_.reset();
+  }
+}
+
+void BackgroundEntry::write() {
+  at::Tensor bytes;
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    bytes = bytes_;
+  }
+  std::exception_ptr failure;
+  bool is_written = false;
+  try {
+    is_written = place_->write(data_of(on_host(bytes, put_)), origin_.size());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  bytes.reset();
+  const BackgroundMemory::Lock lock(memory_->mutex_);
+  if (!failure && !is_written) {
+    try {
+      hand_on();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  if (failure) {
+    memory_->failure_ = failure;
+    let_go_of_memory(State::kFailed);
+  } else if (is_written) {
+    memory_->counters_.bytes_out += static_cast<std::int64_t>(origin_.size());
+    let_go_of_memory(State::kWritten);
+  }
+}
+
+void BackgroundEntry::start_read() {
+  is_being_read_ = true;
+  run_in_background([weak = weak_from_this()] {
+    if (const auto alive = weak.lock()) {
+      alive->read();
+    }
+  });
+}
+
+void BackgroundEntry::read() {
+  at::Tensor loaded;
+  std::exception_ptr failure;
+  try {
+    loaded = at::empty({static_cast<std::int64_t>(origin_.size())}, at::kByte);
+    place_->read(static_cast<std::byte*>(loaded.mutable_data_ptr()), origin_.size());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const BackgroundMemory::Lock lock(memory_->mutex_);
+  is_being_read_ = false;
+  read_error_ = failure;
+  if (!failure) {
+    loaded_ = std::move(loaded);
+    memory_->counters_.bytes_in += static_cast<std::int64_t>(origin_.size());
+  }
+  memory_->work_done_.notify_all();
+}
+
+void BackgroundEntry::prefetch() {
+  const BackgroundMemory::Lock lock(memory_->mutex_);
+  if (state_ == State::kHandedOn) {
+    handed_on_->prefetch();
+  } else if (state_ == State::kWritten && !is_being_read_ && !loaded_.defined() &&
+             !origin_.find_alive().defined()) {
+    start_read();
+  }
+}
+
+at::Tensor BackgroundEntry::get() {
+  BackgroundMemory::Lock lock(memory_->mutex_);
+  if (state_ == State::kHandedOn) {
+    return handed_on_->get();
+  }
+  // The change may have come while it was being written.
+  TORCH_CHECK(origin_.is_unchanged(), "[", memory_->options_.name,
+              "] a tensor needed for gradient computation has been modified by an "
+              "inplace operation: ",
+              origin_.size(), " bytes on ", device_, " were put at version ", origin_.version(),
+              ". Clone it before changing it");
+  while (true) {
+    if (at::Tensor alive = bytes_.defined() ? bytes_ : origin_.find_alive(); alive.defined()) {
+      memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
+      return alive;
+    }
+    if (loaded_.defined()) {
+      at::Tensor bytes = std::exchange(loaded_, at::Tensor());
+      bytes = device_.is_cpu() ? bytes : bytes.to(device_);
+      origin_.note_given(bytes);
+      return bytes;
+    }
+    wait_for_read(lock);
+  }
+}
+
+// After it, another thread may have got what has been read.
+void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!is_being_read_ && is_in_background()) {
+    is_being_read_ = true;
+    lock.unlock();
+    read();
+    lock.lock();
+  } else if (!is_being_read_) {
+    start_read();
+  }
+  memory_->work_done_.wait(lock, [this] { return !is_being_read_; });
+  ++memory_->counters_.waits;
+  memory_->counters_.wait_time += std::chrono::steady_clock::now() - start;
+  if (read_error_) {
+    std::rethrow_exception(read_error_);
+  }
+}
+
+std::size_t BackgroundEntry::device_bytes() const {
+  const BackgroundMemory::Lock lock(memory_->mutex_);
+  if (handed_on_) {
+    return handed_on_->device_bytes();
+  }
+  if (bytes_.defined()) {
+    return origin_.size();
+  }
+  const std::size_t loaded = loaded_.defined() ? loaded_.nbytes() : 0;
+  return device_.is_cpu() ? loaded + place_->memory_bytes() : 0;
+}
+
+}  // namespace reprise::hooks_internal

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Sparse tensors as the dense ones that they consist of, for stores that keep dense ones.
+#ifndef REPRISE_HOOKS_INTERNAL_SPARSE_PARTS_H_
+#define REPRISE_HOOKS_INTERNAL_SPARSE_PARTS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "reprise/hooks/activation_store.h"
+
+namespace reprise::hooks_internal {
+
+// COO, CSR, CSC, BSR and BSC.
+bool is_sparse(const at::Tensor& tensor);
+
+// The indices and the values of a sparse tensor, each put in `store`. What comes back is coalesced
+// if the tensor was.
+std::unique_ptr<StoredTensor> put_parts(ActivationStore& store, const at::Tensor& tensor);
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_INTERNAL_SPARSE_PARTS_H_
