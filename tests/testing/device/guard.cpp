@@ -8,7 +8,10 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/torch.h>
 
+#include <array>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -84,6 +87,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     delete static_cast<Event*>(event);
   }
 
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
+    record_use(data, stream.id());
+  }
+
   c10::DeviceIndex deviceCount() const noexcept override { return kDeviceCount; }
 
  private:
@@ -92,9 +99,43 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 };
 
-class DeviceGenerator final : public at::CPUGeneratorImpl {
+class DeviceGenerator final : public c10::GeneratorImpl {
  public:
-  explicit DeviceGenerator(c10::DeviceIndex device) {
+  explicit DeviceGenerator(c10::DeviceIndex device)
+      : GeneratorImpl(c10::Device(kDeviceType, device),
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+
+  void set_current_seed(std::uint64_t seed) override { state_ = {seed, 0}; }
+  std::uint64_t current_seed() const override { return state_[0]; }
+  std::uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom());
+    return current_seed();
+  }
+  void set_offset(std::uint64_t offset) override { state_[1] = offset; }
+  std::uint64_t get_offset() const override { return state_[1]; }
+  void set_state(const c10::TensorImpl& state) override {
+    std::memcpy(state_.data(), state.data(), sizeof(state_));
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const at::Tensor state =
+        at::empty({static_cast<std::int64_t>(sizeof(state_))}, at::TensorOptions(at::kByte));
+    std::memcpy(state.data_ptr(), state_.data(), sizeof(state_));
+    return state.getIntrusivePtr();
+  }
+
+ private:
+  DeviceGenerator* clone_impl() const override {
+    auto* const clone = new DeviceGenerator(device().index());
+    clone->state_ = state_;
+    return clone;
+  }
+
+  std::array<std::uint64_t, 2> state_{c10::default_rng_seed_val, 0};  // seed and offset
+};
+
+class GeneratorWithoutOffset final : public at::CPUGeneratorImpl {
+ public:
+  GeneratorWithoutOffset(c10::DeviceIndex device, std::uint64_t seed) : CPUGeneratorImpl(seed) {
     device_ = c10::Device(kDeviceType, device);
     key_set_ = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
   }
@@ -104,7 +145,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return is_device_awake(); }
+  bool hasPrimaryContext(c10::DeviceIndex device) const override { return is_device_awake(device); }
   c10::DeviceIndex deviceCount() const override { return kDeviceCount; }
   c10::DeviceIndex getCurrentDevice() const override { return device_of_thread; }
   void setCurrentDevice(c10::DeviceIndex device) const override { device_of_thread = device; }
@@ -136,6 +177,30 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
       *new std::vector<at::Generator>{at::make_generator<DeviceGenerator>(c10::DeviceIndex{0}),
                                       at::make_generator<DeviceGenerator>(c10::DeviceIndex{1})};
   return generators.at(static_cast<std::size_t>(device < 0 ? device_of_thread : device));
+}
+
+at::Generator generator_without_offset(c10::DeviceIndex device, std::uint64_t seed) {
+  return at::make_generator<GeneratorWithoutOffset>(device, seed);
+}
+
+void draw_from(const at::Generator& generator, const std::function<void(at::Generator&)>& draw) {
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;
+  constexpr std::uint64_t kStep = 4;
+  auto& impl = *generator.unsafeGetGeneratorImpl();
+  const std::lock_guard lock(impl.mutex_);
+  auto* const counted = dynamic_cast<DeviceGenerator*>(&impl);
+  at::Generator cpu = at::detail::createCPUGenerator();
+  if (counted != nullptr) {
+    cpu.set_current_seed(counted->current_seed() + kSpread * counted->get_offset());
+  } else {
+    cpu.set_state(generator.get_state());
+  }
+  draw(cpu);
+  if (counted != nullptr) {
+    counted->set_offset(counted->get_offset() + kStep);
+  } else {
+    impl.set_state(*cpu.get_state().unsafeGetTensorImpl());
+  }
 }
 
 void register_device() {

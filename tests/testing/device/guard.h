@@ -8,6 +8,9 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
+#include <cstdint>
+#include <functional>
+
 namespace reprise::testing {
 
 constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
@@ -15,8 +18,14 @@ constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 // Of this thread.
 c10::DeviceIndex current_device();
 
-// A CPU generator that says it is the device's.
+// Has a seed and an offset, as those of accelerators do.
 const at::Generator& default_generator(c10::DeviceIndex device);
+
+// A new one that has neither, only a state tensor.
+at::Generator generator_without_offset(c10::DeviceIndex device, std::uint64_t seed);
+
+// Runs `draw` with the CPU generator that stands in for a generator of the device, which moves on.
+void draw_from(const at::Generator& generator, const std::function<void(at::Generator&)>& draw);
 
 // Makes the device known to LibTorch, once a process.
 void register_device();

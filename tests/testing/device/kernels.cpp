@@ -4,6 +4,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -240,7 +241,11 @@ class Call {
                             : mapped(arguments_[i], host_argument, c10::kCPU));
     }
     const Stack host_arguments = stack;
-    with_generator([&] { call_on_host(op_, stack); });
+    if (is_random()) {
+      draw_on_host(stack);
+    } else {
+      call_on_host(op_, stack);
+    }
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       if (is_written(i) && arguments_[i].isTensor()) {
         take_shape(arguments_[i].toTensor(), host_arguments[i].toTensor());
@@ -266,24 +271,34 @@ class Call {
     }
   }
 
-  // The CPU's default generator stands in for the device's.
-  void with_generator(const std::function<void()>& run) const {
-    if (!is_random()) {
-      run();
-      return;
+  void draw_on_host(Stack& stack) const {
+    at::Generator generator = default_generator(device_.index());
+    std::optional<std::size_t> argument;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (op_.schema().arguments()[i].type()->str() == "Generator?") {
+        argument = i;
+        generator = arguments_[i].isNone() ? generator : arguments_[i].toGenerator();
+      }
     }
+    draw_from(generator, [&](at::Generator& cpu) {
+      if (argument) {
+        stack[*argument] = cpu;
+        call_on_host(op_, stack);
+      } else {
+        draw_by_default(cpu, stack);
+      }
+    });
+  }
+
+  // An operator that takes no generator draws from the CPU's default one.
+  void draw_by_default(const at::Generator& cpu, Stack& stack) const {
     static std::mutex one_at_a_time;
     const std::lock_guard lock(one_at_a_time);
-    at::Generator generator = default_generator(device_.index());
-    for (const c10::IValue& argument : arguments_) {
-      generator = argument.isGenerator() ? argument.toGenerator() : generator;
-    }
-    at::Generator cpu = at::detail::getDefaultCPUGenerator();
-    const at::Tensor kept = cpu.get_state();
-    cpu.set_state(generator.get_state());
-    run();
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const at::Tensor kept = generator.get_state();
     generator.set_state(cpu.get_state());
-    cpu.set_state(kept);
+    call_on_host(op_, stack);
+    generator.set_state(kept);
   }
 
   const c10::OperatorHandle& op_;
@@ -343,6 +358,10 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
   return to;
 }
 
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  record_use(self.storage().data_ptr(), stream.id());
+}
+
 at::Scalar local_scalar(const at::Tensor& self) {
   wait_for_stream(self.device().index(), current_stream(self.device().index()));
   return on_host(self).item();
@@ -369,6 +388,17 @@ at::Tensor& set_storage(at::Tensor& self, c10::Storage source, std::int64_t offs
   return self;
 }
 
+// Two operators stand for the rest: one that computes in the lower precision, and one in float.
+void register_autocast() {
+  static auto& any = *new torch::Library(torch::Library::IMPL, "_",
+                                         c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
+  any.fallback(torch::CppFunction::makeFallthrough());
+  static auto& m = *new torch::Library(torch::Library::IMPL, "aten",
+                                       c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
+  KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(exp, fp32)
+}
+
 }  // namespace
 
 CopyFaultGuard::CopyFaultGuard(int n) { g_copies_until_fault = n; }
@@ -382,6 +412,7 @@ void register_kernels() {
   aten.impl("empty_strided", &empty_strided);
   aten.impl("_copy_from", &copy_from);
   aten.impl("_local_scalar_dense", &local_scalar);
+  aten.impl("record_stream", &record_stream);
   aten.impl("resize_", &resize);
   aten.impl("set_.source_Storage_storage_offset", &set_storage);
   aten.impl("as_strided", &at::native::as_strided_tensorimpl);
@@ -400,6 +431,7 @@ void register_kernels() {
   static auto& any = *new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1,
                                          __FILE__, __LINE__);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  register_autocast();
 }
 
 }  // namespace reprise::testing

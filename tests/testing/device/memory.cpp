@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "tests/testing/device/memory.h"
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +23,8 @@ constexpr int kPoison = 0xA5;
 std::atomic<std::int64_t> g_live{0};
 std::atomic<std::int64_t> g_peak{0};
 std::atomic<std::int64_t> g_pinned{0};
-std::atomic<bool> g_awake{false};
+std::atomic<std::int64_t> g_allocations{0};
+std::array<std::atomic<bool>, kDeviceCount> g_awake{};
 
 void count(std::int64_t bytes) {
   const std::int64_t now = g_live.fetch_add(bytes) + bytes;
@@ -36,6 +38,7 @@ struct Block {
   std::size_t bytes;
   c10::DeviceIndex device;
   c10::StreamId stream;
+  std::vector<c10::StreamId> users;  // other streams
 };
 
 // Blocks that were freed, by device, stream and size.
@@ -45,7 +48,7 @@ class Cache {
     const std::lock_guard lock(mutex_);
     auto& blocks = blocks_[{device, stream, bytes}];
     if (blocks.empty()) {
-      return new Block{std::malloc(bytes), bytes, device, stream};
+      return new Block{std::malloc(bytes), bytes, device, stream, {}};
     }
     Block* const block = blocks.back();
     blocks.pop_back();
@@ -53,6 +56,9 @@ class Cache {
   }
 
   void give_back(Block* block) {
+    for (const c10::StreamId user : std::exchange(block->users, {})) {
+      enqueue_wait(block->device, block->stream, record(block->device, user));
+    }
     enqueue(block->device, block->stream, Work::kKernel, 0,
             [data = block->data, bytes = block->bytes] { std::memset(data, kPoison, bytes); });
     const std::lock_guard lock(mutex_);
@@ -78,14 +84,15 @@ void free_block(void* context) {
 class DeviceAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    g_awake = true;
     const c10::DeviceIndex index = current_device();
+    wake_device(index);
     const c10::Device device(c10::DeviceType::PrivateUse1, index);
     if (bytes == 0) {
       return {nullptr, device};
     }
     Block* const block = cache().take(index, current_stream(index), bytes);
     count(static_cast<std::int64_t>(bytes));
+    ++g_allocations;
     return {block->data, block, &free_block, device};
   }
 
@@ -147,6 +154,14 @@ c10::Allocator* device_allocator() {
   return allocator;
 }
 
+void record_use(const c10::DataPtr& data, c10::StreamId stream) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (data.get_deleter() == &free_block && data.get_context() != nullptr) {
+    static_cast<Block*>(data.get_context())->users.push_back(stream);
+  }
+}
+
 c10::Allocator* pinned_allocator() {
   static auto* const allocator = new PinnedAllocator;
   return allocator;
@@ -167,6 +182,11 @@ std::int64_t live_device_bytes() { return g_live; }
 std::int64_t peak_device_bytes() { return g_peak; }
 void reset_peak_device_bytes() { g_peak = g_live.load(); }
 std::int64_t live_pinned_bytes() { return g_pinned; }
-bool is_device_awake() { return g_awake; }
+std::int64_t device_allocations() { return g_allocations; }
+
+bool is_device_awake(c10::DeviceIndex device) {
+  return g_awake.at(static_cast<std::size_t>(device));
+}
+void wake_device(c10::DeviceIndex device) { g_awake.at(static_cast<std::size_t>(device)) = true; }
 
 }  // namespace reprise::testing

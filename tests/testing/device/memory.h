@@ -7,6 +7,8 @@
 #define REPRISE_TESTS_TESTING_DEVICE_MEMORY_H_
 
 #include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
 
@@ -16,6 +18,10 @@ namespace reprise::testing {
 // accelerators do: a block that is freed may be given out again on that stream at once.
 c10::Allocator* device_allocator();
 
+// The stream uses memory of the device: when that is freed, what overwrites it waits for what is
+// queued there then.
+void record_use(const c10::DataPtr& data, c10::StreamId stream);
+
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* data);
 
@@ -23,10 +29,13 @@ bool is_pinned(const void* data);
 std::int64_t live_device_bytes();
 std::int64_t peak_device_bytes();
 void reset_peak_device_bytes();
+// How often memory of any device has been asked for.
+std::int64_t device_allocations();
 std::int64_t live_pinned_bytes();
 
-// True once memory of the device has been asked for.
-bool is_device_awake();
+// True once memory, or a stream, of the device has been used.
+bool is_device_awake(c10::DeviceIndex device = 0);
+void wake_device(c10::DeviceIndex device);
 
 }  // namespace reprise::testing
 

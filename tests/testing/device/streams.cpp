@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/testing/device/memory.h"
+
 namespace reprise::testing {
 
 class Milestone {
@@ -172,6 +174,7 @@ c10::StreamId stream_from_pool(c10::DeviceIndex index) { return device(index).ne
 void enqueue(c10::DeviceIndex index, c10::StreamId stream, Work work, std::int64_t bytes,
              std::function<void()> task) {
   const auto delay = delay_of(work, bytes);
+  wake_device(index);
   device(index).stream(stream).enqueue([delay, task = std::move(task)] {
     if (delay.count() > 0) {
       std::this_thread::sleep_for(delay);
@@ -182,6 +185,7 @@ void enqueue(c10::DeviceIndex index, c10::StreamId stream, Work work, std::int64
 
 std::shared_ptr<Milestone> record(c10::DeviceIndex index, c10::StreamId stream) {
   auto milestone = std::make_shared<Milestone>();
+  wake_device(index);
   device(index).stream(stream).enqueue([milestone] { milestone->reach(); });
   return milestone;
 }
