@@ -25,12 +25,16 @@ void add_accelerator(std::vector<DeviceMemory>& devices) {
   if (!type) {
     return;
   }
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(*type));
+  if (allocator == nullptr) {
+    return;  // a backend from elsewhere need not count
+  }
   const auto& hooks = at::globalContext().getAcceleratorHooksInterface(*type);
   for (c10::DeviceIndex index = 0; index < hooks.deviceCount(); ++index) {
     if (!hooks.hasPrimaryContext(index)) {
       continue;
     }
-    const auto stats = at::getDeviceAllocator(*type)->getDeviceStats(index);
+    const auto stats = allocator->getDeviceStats(index);
     const auto& allocated =
         stats.allocated_bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
     devices.push_back({.device = c10::Device(*type, index).str(),

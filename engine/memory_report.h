@@ -81,8 +81,9 @@ struct MemoryReport {
   [[nodiscard]] REPRISE_API std::string explain() const;
 };
 
-// Memory of the CPU and of each accelerator device that is in use now (none is woken by asking),
-// and the regions since collection began. Does not synchronise.
+// Memory of the CPU and of each accelerator device that is in use now (none is woken by asking) and
+// whose allocator counts (c10::DeviceAllocator), and the regions since collection began. Does not
+// synchronise.
 [[nodiscard]] REPRISE_API MemoryReport memory_report();
 
 // `memory_report().explain()`.

@@ -59,6 +59,13 @@ bool overwrites_targets(const c10::FunctionSchema& schema) {
          });
 }
 
+// Operators that say nothing of the computation. record_stream() declares a write, so that nobody
+// moves it, and writes nothing.
+bool keeps_books(std::string_view name) {
+  return name == "aten::detach" || name == "aten::record_stream" ||
+         name.starts_with("profiler::") || name.starts_with("prim::");
+}
+
 bool is_batch_norm(std::string_view name) {
   constexpr std::array<std::string_view, 5> kBatchNorms = {
       "aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update",
@@ -92,8 +99,9 @@ bool leaves_memory_as_it_is(std::string_view name) {
 
 OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
+  is_bookkeeping = keeps_books(schema.name());
   for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
-    if (is_written(schema.arguments()[i])) {
+    if (is_written(schema.arguments()[i]) && !is_bookkeeping) {
       written_arguments.push_back(i);
     }
   }
@@ -128,8 +136,6 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   is_cheap = !is_random && (op.hasTag(at::Tag::pointwise) || is_batch_norm(schema.name()));
   overwrites = overwrites_targets(schema);
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
-  is_bookkeeping = schema.name() == "aten::detach" || schema.name().starts_with("profiler::") ||
-                   schema.name().starts_with("prim::");
   is_aten = schema.name().starts_with("aten::");
 }
 

@@ -59,7 +59,7 @@ struct OperatorTraits {
   bool is_cheap = false;  // to compute again: elementwise, or a batch norm
   bool leaves_memory_as_it_is = false;
   bool overwrites = false;  // what it writes, whatever was there before
-  // Says nothing of the computation: detach, profiler ranges.
+  // Says nothing of the computation: detach, profiler ranges, record_stream.
   bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.
   bool is_aten = false;

@@ -3,6 +3,7 @@
 #include "reprise/engine/internal/tape_constants.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 #include <array>
@@ -38,6 +39,14 @@ bool is_constant(const c10::IValue& value) {
   }
   return value.isNone() || value.isScalar() || value.isBool() || value.isString() ||
          value.isDevice() || value.isGenerator() || value.isStream();
+}
+
+c10::IValue with_device_index(const c10::IValue& value) {
+  if (!value.isDevice() || value.toDevice().has_index() || value.toDevice().is_cpu() ||
+      !c10::impl::hasDeviceGuardImpl(value.toDevice().type())) {
+    return value;
+  }
+  return c10::impl::getDeviceGuardImpl(value.toDevice().type())->getDevice();
 }
 
 std::optional<std::size_t> hash_of_constant(const c10::IValue& value) {

@@ -17,6 +17,10 @@ namespace reprise::engine_internal {
 // be run again from its arguments.
 bool is_constant(const c10::IValue& value);
 
+// A device without an index is the one that is current, now; in a replay it need not be. Anything
+// else is handed back as it is.
+c10::IValue with_device_index(const c10::IValue& value);
+
 // For those of which many are equal; none for others.
 std::optional<std::size_t> hash_of_constant(const c10::IValue& value);
 

@@ -150,7 +150,7 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
   if (!is_constant(argument)) {
     return false;
   }
-  tape_.arguments.push_back({Kind::kConstant, constant(argument), Tape::kNone});
+  tape_.arguments.push_back({Kind::kConstant, constant(with_device_index(argument)), Tape::kNone});
   return true;
 }
 
