@@ -47,7 +47,7 @@ class [[nodiscard]] REPRISE_API CheckpointScope {
   // afterwards is an error in backward, if backward needs it. Gradients, and tensors that backward
   // reads, are those of a run without the scope, bit for bit.
   //
-  // Streams: recomputation runs on the stream of the node that asks; nothing is synchronised.
+  // Streams: recomputation runs on the stream of the node that asks first; nothing is synchronised.
   explicit CheckpointScope(CheckpointOptions options = {});
 
   // Ends the region, as does close(). Throws what the surrounding saved-tensor hooks throw when

@@ -106,6 +106,15 @@ AmbientState AmbientState::capture() {
   return state;
 }
 
+std::optional<c10::DeviceType> AmbientState::accelerator() const noexcept {
+  for (std::size_t i = 0; i < kAccelerators; ++i) {
+    if (devices_.at(i) >= 0) {
+      return kAcceleratorTypes.at(i);
+    }
+  }
+  return std::nullopt;
+}
+
 void AmbientState::apply_autocast_over(const AmbientState& present) const {
   for (std::size_t i = 0; i < kAutocastDevices; ++i) {
     const at::ScalarType dtype = autocast_dtypes_.at(i);

@@ -29,6 +29,9 @@ class REPRISE_API AmbientState {
 
   [[nodiscard]] bool is_autocast_enabled() const noexcept { return autocast_enabled_ != 0; }
 
+  // One that was in use, if any was: a process has no more than one.
+  [[nodiscard]] std::optional<c10::DeviceType> accelerator() const noexcept;
+
   friend bool operator==(const AmbientState&, const AmbientState&) = default;
 
  private:

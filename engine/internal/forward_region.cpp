@@ -123,6 +123,7 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
   }
   add_inputs(record, tensors);
   record.state.ambient = AmbientState::capture();
+  record.state.streams = RegionStreams::capture(record.state.ambient);
   return record;
 }
 

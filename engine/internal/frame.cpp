@@ -103,7 +103,7 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
     fill(*session, slot);
     value = session->take(slot, request.backward);
   }
-  session->marks().order_use(value.tensor);
+  session->streams().order_use(value.tensor);
   if (request.session.kind == SessionId::Kind::kRead) {
     end_session(request.session);
   }
@@ -223,15 +223,18 @@ void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot) {
     session.replaying = std::thread::id();
     replay_ended_.notify_all();
   };
+  session.streams().choose(
+      record_.state.streams,
+      slot ? std::optional(record_.slots[*slot].metadata().device) : std::nullopt);
   TapeRun::Filled values;
   {
     mutex_.unlock();
     const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); };
+    const SessionStreamsGuard streams(session.streams());
     values = replay(session, slot);
   }
   for (auto& [filled, value] : values) {
     if (alive_[filled]) {
-      session.marks().mark(value.tensor);
       session.fill(filled, std::move(value));
     }
   }

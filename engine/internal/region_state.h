@@ -10,6 +10,7 @@
 
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/internal/ambient_state.h"
+#include "reprise/engine/internal/region_streams.h"
 #include "reprise/rng/rng_fork_guard.h"
 #include "reprise/rng/rng_state.h"
 
@@ -38,6 +39,7 @@ class ContextScope {
 
 struct RegionState {
   AmbientState ambient;
+  RegionStreams streams;  // for the session that a replay belongs to
   std::optional<RngSnapshot> rng;
   std::shared_ptr<RegionContext> recompute_context;
 };

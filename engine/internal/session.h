@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "reprise/engine/internal/stream_marks.h"
+#include "reprise/engine/internal/region_streams.h"
 #include "reprise/engine/internal/tape_run.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 
@@ -71,7 +71,7 @@ class Session {
   // Forgets the slot's tensor, which is returned so that it is freed outside of the lock.
   at::Tensor drop(std::uint32_t slot);
 
-  StreamMarks& marks() { return marks_; }
+  SessionStreams& streams() { return streams_; }
 
   // True once.
   bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
@@ -95,7 +95,7 @@ class Session {
   std::vector<bool> taken_;
   const void* reader_ = nullptr;  // the node that was handed the tensors below and may ask again
   absl::InlinedVector<std::uint32_t, 4> read_;
-  StreamMarks marks_;
+  SessionStreams streams_;
   std::unique_ptr<TapeRun> tape_run_;
   bool has_replayed_ = false;
 };
