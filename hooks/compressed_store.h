@@ -7,7 +7,7 @@
 //
 // Not for the device, nor where a core has better things to do: a core compresses some hundred
 // megabytes a second. Activations that are mostly 0 become a fraction, others of bfloat16 about
-// three quarters, of float32 hardly less; what does not become smaller is handed on as it is.
+// four fifths, of float32 hardly less; what does not become smaller is handed on as it is.
 //
 // Example:
 //

@@ -18,6 +18,7 @@
 #include "plot.h"
 #include "progress.h"
 #include "reprise/engine/cpu_memory.h"
+#include "store_row.h"
 #include "table.h"
 #include "text_data.h"
 #include "trainer.h"
@@ -148,6 +149,7 @@ int run(const Options& options) {
   prepare_device(options);
   const TextData text(load_text(options.text), options.context);
   prepare_folder(options.out);
+  static_cast<void>(make_store(options));  // to say now what is wrong with it
   reprise::set_cpu_memory_limit(options.memory_limit_bytes);
 
   std::cout << "text: " << text.size() << " bytes, " << text.vocabulary() << " different\n"

@@ -119,7 +119,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add_model_options(app, options);
   app.add_option("--device", options.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   const CLI::Option* chosen = app.add_option(
-      "--variants", variants, "variants to compare, as in none,full (default: the first six)");
+      "--variants", variants, "variants to compare, as in none,full (default: the first eight)");
+  app.add_option(
+      "--store", options.store,
+      "where the offloading variants keep tensors: packed, host, disk, compressed, "
+      "quantized, or several as in 'packed|disk' (default: disk for the CPU, else host)");
   const CLI::Option* limit =
       app.add_option("--memory-limit", memory_limit,
                      "refuse allocations that would bring all tensors above it, for example 200MB");

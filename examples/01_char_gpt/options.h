@@ -21,6 +21,7 @@ struct Options {
   std::filesystem::path out = "demo_out";
   std::string device = "cpu";
   std::vector<std::string> variants = {};  // empty: all
+  std::string store;                       // a row; empty: "disk" for the CPU, "host" for a GPU
   std::string train_with;  // empty: "full" if it was measured and fits, else the first that fits
   std::int64_t layers = 6;
   std::int64_t width = 128;

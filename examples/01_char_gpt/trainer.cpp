@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <random>
 
 #include "model.h"
+#include "reprise/hooks/store_guard.h"
+#include "store_row.h"
 
 namespace char_gpt {
 namespace {
@@ -79,6 +82,11 @@ void Trainer::begin_step() {
 }
 
 at::Tensor Trainer::forward(const Variant& variant) {
+  std::optional<reprise::StoreGuard> offloading;
+  if (variant.offloads) {
+    store_ = store_ == nullptr ? make_store(options_) : store_;
+    offloading.emplace(store_);
+  }
   const torch::Tensor logits = state_->model->forward(state_->inputs, variant.run_block);
   return torch::nn::functional::cross_entropy(logits.flatten(0, 1), state_->targets.flatten());
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "options.h"
+#include "reprise/hooks/activation_store.h"
 #include "text_data.h"
 #include "variants.h"
 
@@ -53,6 +54,7 @@ class Trainer {
   const TextData& text_;
   const c10::Device device_;
   std::int64_t steps_done_ = 0;
+  std::shared_ptr<reprise::ActivationStore> store_;  // when a variant has asked for it
   std::unique_ptr<State> state_;
 };
 

@@ -93,6 +93,8 @@ at::Tensor packed_copy(const at::Tensor& tensor) {
       .copy_(distinct_elements(tensor));
 }
 
+at::Tensor in_a_row(const at::Tensor& packed) { return packed.as_strided({packed.numel()}, {1}); }
+
 at::Tensor spread(const at::Tensor& packed, at::IntArrayRef sizes, at::IntArrayRef strides) {
   if (!are_elements_apart(packed.sizes(), strides)) {
     return packed.expand(sizes);

@@ -27,6 +27,9 @@ at::Tensor packed_elements(const at::Tensor& tensor);
 // The same in memory of their own.
 at::Tensor packed_copy(const at::Tensor& tensor);
 
+// What packed_elements() or empty_packed() gave, as one dimension.
+at::Tensor in_a_row(const at::Tensor& packed);
+
 // A new tensor for what packed_elements() gives of a tensor of these sizes and strides.
 at::Tensor empty_packed(at::IntArrayRef sizes, at::IntArrayRef strides,
                         const at::TensorOptions& options);

@@ -27,9 +27,6 @@ enum class Form {
   kConstant,  // one element
 };
 
-// Of a tensor without gaps, as one dimension.
-at::Tensor in_a_row(const at::Tensor& packed) { return packed.as_strided({packed.numel()}, {1}); }
-
 class PackedEntry final : public StoredTensor {
  public:
   PackedEntry(const at::Tensor& tensor, Form form, std::unique_ptr<StoredTensor> payload)

@@ -67,6 +67,30 @@ TEST(DiskStore, GradientsAreThoseWithoutUnderEachDelay) {
   }
 }
 
+// Lossy, but the same wherever the bytes are.
+TEST(QuantizedStore, OnTheHostAsOnTheDevice) {
+  const Net net;
+  const auto gradients = [&](const std::shared_ptr<ActivationStore>& store) {
+    at::Tensor loss;
+    {
+      const StoreGuard storing(store);
+      loss = net.forward();
+    }
+    return net.gradients(loss);
+  };
+  for (const bool stochastic : {false, true}) {
+    const auto quantized = [stochastic] {
+      return stores::quantized({.stochastic_rounding = stochastic, .seed = 3, .min_bytes = 0});
+    };
+    const auto expected = gradients(quantized());
+    EXPECT_FALSE(testing::bitwise_equal(expected[0], net.gradients(net.forward())[0]));
+    for (const auto& delays : delay_cases()) {
+      const DelayGuard guard(delays);
+      expect_equal(gradients(quantized() | stores::host(all())), expected);
+    }
+  }
+}
+
 TEST(HostStore, InputsOfRegionsUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());

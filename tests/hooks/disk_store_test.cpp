@@ -41,7 +41,10 @@ class DiskStoreTest : public ::testing::Test {
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     directory = name;
   }
-  void TearDown() override { std::filesystem::remove_all(directory); }
+  void TearDown() override {
+    testing::settled_cpu_bytes();  // of the background, before the next test counts
+    std::filesystem::remove_all(directory);
+  }
 
   // Every tensor goes.
   DiskOptions all() const { return {.directory = directory, .min_bytes = 0, .keep_last = 0}; }

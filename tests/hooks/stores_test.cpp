@@ -33,6 +33,8 @@ void PrintTo(const StoreCase& store, std::ostream* out) { *out << store.name; }
 
 class LosslessStore : public ::testing::TestWithParam<StoreCase> {
  protected:
+  void TearDown() override { testing::settled_cpu_bytes(); }  // of the background
+
   static std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) {
     return GetParam().make()->put(tensor);
   }
