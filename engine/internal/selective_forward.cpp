@@ -59,6 +59,12 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   const auto arguments_now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> given(arguments_now.begin(), arguments_now.end());
   const auto shapes = shapes_written(given, traits);
+  if (traits.is_inplace_view) {
+    const at::Tensor& reshaped = given[0].toTensor();
+    if (const auto id = builder_.value_in(memory_of(reshaped))) {
+      builder_.prepare_write(*id, reshaped);  // autograd counts it as a write
+    }
+  }
   pass_on(call, next_);
   op.is_root = op.is_root || shapes_written(given, traits) != shapes;
   if (traits.is_inplace_view) {

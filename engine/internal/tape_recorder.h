@@ -125,6 +125,7 @@ class TapeRecorder final : public PolicyRegion {
   void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
   void prepare_write_outside(const Written& write, bool is_run_again, bool is_read_by_it);
   void prepare_write_inside(const Written& write);
+  void prepare_stored(const Written& write);
   bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
               const MemoryList& arguments);
   void note_results(const OperatorCall& call, const MemoryList& arguments);

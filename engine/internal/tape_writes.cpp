@@ -77,13 +77,18 @@ void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again
   }
 }
 
-// What the policy keeps follows the write, unless the earlier state is needed.
-void TapeRecorder::prepare_write_inside(const Written& write) {
-  Tape::Given* const kept = given(write.before);
-  if (kept != nullptr && kept->kept.stored) {
+// What the policy keeps in a store stays as it is.
+void TapeRecorder::prepare_stored(const Written& write) {
+  if (Tape::Given* const kept = given(write.before); kept != nullptr && kept->kept.stored) {
     kept->kept.prepare_write(whole(write.before, write.tensor));
     kept->geometry = info_[write.before].geometry;
   }
+}
+
+// What the policy keeps follows the write, unless the earlier state is needed.
+void TapeRecorder::prepare_write_inside(const Written& write) {
+  prepare_stored(write);
+  Tape::Given* const kept = given(write.before);
   if (kept == nullptr || !kept->kept.alias.defined() || !info_[write.before].is_read) {
     return;
   }
@@ -142,7 +147,9 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   std::vector<std::size_t> bytes;
   for (const Written& write : written) {
     bytes.push_back(bytes_of(write.tensor));
-    if (!only_reshapes) {
+    if (only_reshapes) {
+      prepare_stored(write);  // autograd counts it as a write
+    } else {
       storages_.at(write.memory).is_outside
           ? prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/true)
           : prepare_write_inside(write);
