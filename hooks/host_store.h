@@ -68,7 +68,10 @@ struct HostCounters {
   std::int64_t bytes_in = 0;    // and back
   std::int64_t bytes_left = 0;  // asked for while they were still on the device, or again
   std::int64_t bytes_handed_on = 0;
-  std::int64_t waits = 0;           // tensors asked for before their copy was there
+  std::int64_t waits = 0;  // tensors that backward asked for before their copy was there
+  std::chrono::nanoseconds wait_time{0};  // for which its stream stood still for those
+  std::int64_t put_waits = 0;             // copies out that forward's stream was made to wait for
+  std::chrono::nanoseconds put_wait_time{0};
   std::size_t host_bytes = 0;       // that the store has now
   std::size_t in_flight_bytes = 0;  // on the device, being copied out
   std::size_t resident_bytes = 0;   // on the device, not being copied
@@ -89,7 +92,8 @@ class REPRISE_API HostStore final : public ActivationStore {
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
-  // Of this store and those made of it by `|`.
+  // Of this store and those made of it by `|`. Times are those of waits that have ended, as the
+  // device measured them. Does not wait.
   [[nodiscard]] HostCounters counters() const;
 
   // Gives host memory that waits to be used again back to LibTorch. Waits for its copies.

@@ -52,7 +52,8 @@ void HostEntry::drop_device_bytes() {
   }
   is_spoilt_ = !origin_.is_unchanged();
   if (copied_out_) {
-    copied_out_->block(put_stream_);
+    memory_->wait_for(*copied_out_, put_stream_, &HostCounters::put_waits,
+                      &HostCounters::put_wait_time);
     memory_->in_flight_.remove(this);
     memory_->counters_.in_flight_bytes -= origin_.size();
   } else {
@@ -87,14 +88,11 @@ at::Tensor HostEntry::get() {
     memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
     return alive;
   }
-  const bool was_started = loaded_.defined();
-  if (!was_started) {
+  if (!loaded_.defined()) {
     start_copy_in();
   }
-  if (!was_started || !copied_in_->query()) {
-    ++memory_->counters_.waits;
-  }
-  copied_in_->block(current_stream(put_stream_.device()));
+  memory_->wait_for(*copied_in_, current_stream(put_stream_.device()), &HostCounters::waits,
+                    &HostCounters::wait_time);
   origin_.note_given(loaded_);
   return std::exchange(loaded_, at::Tensor());
 }

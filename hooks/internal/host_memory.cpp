@@ -105,6 +105,41 @@ void HostMemory::let_go_of_copied() {
   }
 }
 
+void HostMemory::wait_for(const c10::Event& copy, const c10::Stream& stream,
+                          std::int64_t HostCounters::*waits,
+                          std::chrono::nanoseconds HostCounters::*time) {
+  if (copy.query()) {
+    copy.block(stream);
+    return;
+  }
+  const auto timed_now = [&stream] {
+    auto event =
+        std::make_shared<c10::Event>(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
+    event->record(stream);
+    return event;
+  };
+  EventPtr begin = timed_now();
+  copy.block(stream);
+  waits_.push_back({std::move(begin), timed_now(), time});
+  ++(counters_.*waits);
+  count_time_of_waits();
+}
+
+void HostMemory::count_time_of_waits() {
+  waits_.remove_if([this](const Wait& wait) {
+    if (!wait.end->query()) {
+      return false;
+    }
+    try {
+      const std::chrono::duration<double, std::milli> time(wait.begin->elapsedTime(*wait.end));
+      counters_.*wait.time += std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+    } catch (const c10::Error&) {
+      // A device that measures no time.
+    }
+    return true;
+  });
+}
+
 void HostMemory::count_handed_on(std::size_t bytes) {
   const Lock lock(mutex_);
   counters_.bytes_handed_on += static_cast<std::int64_t>(bytes);
@@ -113,6 +148,7 @@ void HostMemory::count_handed_on(std::size_t bytes) {
 HostCounters HostMemory::counters() {
   const Lock lock(mutex_);
   let_go_of_copied();
+  count_time_of_waits();
   HostCounters counters = counters_;
   counters.host_bytes = buffers_.bytes();
   return counters;

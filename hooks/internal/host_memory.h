@@ -18,6 +18,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -103,6 +104,16 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   std::optional<HostBuffer> take_buffer(Lock& lock, std::size_t bytes);
   void let_go_of_copied();
 
+  // What a stream has done between two events.
+  struct Wait {
+    EventPtr begin, end;
+    std::chrono::nanoseconds HostCounters::*time;
+  };
+  // Makes the stream wait for the copy, and counts that if it is not done.
+  void wait_for(const c10::Event& copy, const c10::Stream& stream,
+                std::int64_t HostCounters::*waits, std::chrono::nanoseconds HostCounters::*time);
+  void count_time_of_waits();
+
   const HostOptions options_;
   std::mutex mutex_;
   std::condition_variable given_back_;
@@ -111,6 +122,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   EntriesByStorage<HostEntry> by_storage_;
   std::list<HostEntry*> resident_;   // oldest first
   std::list<HostEntry*> in_flight_;  // likewise
+  std::list<Wait> waits_;            // that may not have ended
   HostCounters counters_;
 };
 

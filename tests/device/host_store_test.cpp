@@ -204,6 +204,29 @@ TEST(HostStore, WhatFindsNoRoomIsHandedOn) {
   EXPECT_EQ(live_pinned_bytes() - before, 20000);
 }
 
+TEST(HostStore, CountsWhatStreamsWaitFor) {
+  const auto store = stores::host({.max_in_flight_bytes = 8000, .keep_last = 0});
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  const auto put = [&] { stored.push_back(store->put(at::ones({2000}, test_device()))); };
+  put();
+  settle(*store);
+  stored[0]->prefetch();
+  wait();
+  stored[0]->get();
+  EXPECT_EQ(store->counters().waits, 0);
+  EXPECT_EQ(store->counters().put_waits, 0);
+  const DelayGuard delays({.copy_out = milliseconds(20), .copy_in = milliseconds(20)});
+  put();
+  put();  // waits for the copy of the one before
+  settle(*store);
+  EXPECT_EQ(store->counters().put_waits, 1);
+  EXPECT_GT(store->counters().put_wait_time.count(), 0);
+  stored[1]->get();
+  settle(*store);
+  EXPECT_EQ(store->counters().waits, 1);
+  EXPECT_GT(store->counters().wait_time.count(), 0);
+}
+
 TEST(HostStore, WaitsForRoomWhereAskedTo) {
   const auto store =
       stores::host({.max_host_bytes = 8000, .max_wait = std::chrono::seconds(20), .keep_last = 0});

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -82,6 +83,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event != nullptr) {
       wait(*event_of(event));
     }
+  }
+  double elapsedTime(void* first, void* second, const c10::DeviceIndex /*device*/) const override {
+    const std::chrono::duration<double, std::milli> elapsed =
+        time_between(*event_of(first), *event_of(second));
+    return elapsed.count();
   }
   void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
     delete static_cast<Event*>(event);

@@ -59,7 +59,7 @@ class Cache {
     for (const c10::StreamId user : std::exchange(block->users, {})) {
       enqueue_wait(block->device, block->stream, record(block->device, user));
     }
-    enqueue(block->device, block->stream, Work::kKernel, 0,
+    enqueue(block->device, block->stream, Work::kFree, 0,
             [data = block->data, bytes = block->bytes] { std::memset(data, kPoison, bytes); });
     const std::lock_guard lock(mutex_);
     blocks_[{block->device, block->stream, block->bytes}].push_back(block);

@@ -21,8 +21,13 @@ class Milestone {
     {
       const std::lock_guard lock(mutex_);
       reached_ = true;
+      time_ = std::chrono::steady_clock::now();
     }
     changed_.notify_all();
+  }
+  std::chrono::steady_clock::time_point time() const {
+    const std::lock_guard lock(mutex_);
+    return time_;
   }
   bool is_reached() const {
     const std::lock_guard lock(mutex_);
@@ -37,6 +42,7 @@ class Milestone {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool reached_ = false;
+  std::chrono::steady_clock::time_point time_;
 };
 
 namespace {
@@ -46,9 +52,23 @@ constexpr int kPoolStreams = 8;
 std::mutex g_delays_mutex;
 Delays g_delays;
 
+std::mutex g_trace_mutex;
+bool g_is_traced = false;
+std::vector<TaskSpan> g_spans;
+
+void note(const TaskSpan& span) {
+  const std::lock_guard lock(g_trace_mutex);
+  if (g_is_traced && span.work != Work::kFree) {
+    g_spans.push_back(span);
+  }
+}
+
 std::chrono::microseconds delay_of(Work work, std::int64_t bytes) {
   const std::lock_guard lock(g_delays_mutex);
-  if (work == Work::kKernel) {
+  if (work == Work::kFree && g_delays.free_at_once) {
+    return std::chrono::microseconds(0);
+  }
+  if (work == Work::kKernel || work == Work::kFree) {
     return g_delays.kernel;
   }
   const auto latency = work == Work::kCopyOut ? g_delays.copy_out : g_delays.copy_in;
@@ -161,6 +181,25 @@ void set_delays(const Delays& delays) {
 DelayGuard::DelayGuard(const Delays& delays) { set_delays(delays); }
 DelayGuard::~DelayGuard() { set_delays({}); }
 
+TraceGuard::TraceGuard() {
+  const std::lock_guard lock(g_trace_mutex);
+  g_is_traced = true;
+}
+
+TraceGuard::~TraceGuard() {
+  const std::lock_guard lock(g_trace_mutex);
+  g_is_traced = false;
+  g_spans.clear();
+}
+
+std::vector<TaskSpan> TraceGuard::take_spans() {
+  for (c10::DeviceIndex index = 0; index < kDeviceCount; ++index) {
+    wait_for_device(index);
+  }
+  const std::lock_guard lock(g_trace_mutex);
+  return std::exchange(g_spans, {});
+}
+
 c10::StreamId current_stream(c10::DeviceIndex device) {
   return streams_of_thread.at(static_cast<std::size_t>(device));
 }
@@ -175,11 +214,13 @@ void enqueue(c10::DeviceIndex index, c10::StreamId stream, Work work, std::int64
              std::function<void()> task) {
   const auto delay = delay_of(work, bytes);
   wake_device(index);
-  device(index).stream(stream).enqueue([delay, task = std::move(task)] {
+  device(index).stream(stream).enqueue([=, task = std::move(task)] {
+    const auto begin = std::chrono::steady_clock::now();
     if (delay.count() > 0) {
       std::this_thread::sleep_for(delay);
     }
     task();
+    note({index, stream, work, begin, std::chrono::steady_clock::now()});
   });
 }
 
@@ -191,6 +232,10 @@ std::shared_ptr<Milestone> record(c10::DeviceIndex index, c10::StreamId stream) 
 }
 
 bool is_reached(const Milestone& milestone) { return milestone.is_reached(); }
+
+std::chrono::nanoseconds time_between(const Milestone& first, const Milestone& second) {
+  return second.time() - first.time();
+}
 
 void wait(Milestone& milestone) { milestone.wait(); }
 

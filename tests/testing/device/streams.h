@@ -12,11 +12,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace reprise::testing {
 
-// What a queued task is, for its delay.
-enum class Work { kKernel, kCopyOut, kCopyIn };
+// What a queued task is, for its delay. kFree: overwriting freed memory.
+enum class Work { kKernel, kCopyOut, kCopyIn, kFree };
 
 // Before each task its stream sleeps for so long.
 struct Delays {
@@ -24,6 +25,7 @@ struct Delays {
   std::chrono::microseconds copy_out{0};  // device to host
   std::chrono::microseconds copy_in{0};   // host to device
   double copy_bytes_per_microsecond = 0;  // 0: copies of any size take no time but that
+  bool free_at_once = false;              // else it takes as long as a kernel
 };
 
 // While alive. One at a time; waits for all streams when it is made and when it ends.
@@ -33,6 +35,26 @@ class [[nodiscard]] DelayGuard {
   ~DelayGuard();
   DelayGuard(const DelayGuard&) = delete;
   DelayGuard& operator=(const DelayGuard&) = delete;
+};
+
+// When a task ran.
+struct TaskSpan {
+  c10::DeviceIndex device;
+  c10::StreamId stream;
+  Work work;
+  std::chrono::steady_clock::time_point begin, end;
+};
+
+// While alive, notes when tasks run. One at a time.
+class [[nodiscard]] TraceGuard {
+ public:
+  TraceGuard();
+  ~TraceGuard();
+  TraceGuard(const TraceGuard&) = delete;
+  TraceGuard& operator=(const TraceGuard&) = delete;
+
+  // In the order of their ends; waits for all streams.
+  [[nodiscard]] static std::vector<TaskSpan> take_spans();
 };
 
 // What has been queued on a stream up to a moment.
@@ -54,6 +76,8 @@ void enqueue(c10::DeviceIndex device, c10::StreamId stream, Work work, std::int6
 
 std::shared_ptr<Milestone> record(c10::DeviceIndex device, c10::StreamId stream);
 bool is_reached(const Milestone& milestone);
+// Both must have been reached.
+std::chrono::nanoseconds time_between(const Milestone& first, const Milestone& second);
 void wait(Milestone& milestone);
 // What is queued on the stream from now on waits for the milestone.
 void enqueue_wait(c10::DeviceIndex device, c10::StreamId stream,
