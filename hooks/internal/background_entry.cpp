@@ -28,9 +28,7 @@ at::Tensor on_host(const at::Tensor& bytes, const EventPtr& put) {
   const c10::Stream stream = device.getStreamFromGlobalPool(bytes.device());
   const c10::StreamGuard on_stream(stream);
   put->block(stream);
-  at::Tensor host = bytes.to(at::kCPU);
-  stream.synchronize();
-  return host;
+  return bytes.to(at::kCPU);
 }
 
 const std::byte* data_of(const at::Tensor& bytes) {

@@ -15,11 +15,14 @@
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/internal/compression.h"
 #include "reprise/hooks/store_guard.h"
+#include "tests/hooks/background_test.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
 
 namespace reprise::compressed_store_test {
 namespace {
+
+class CompressedStoreTest : public testing::BackgroundTest {};
 
 using testing::bitwise_equal;
 using testing::cpu_bytes_come_to;
@@ -48,7 +51,7 @@ double ratio(const at::Tensor& values) {
   return static_cast<double>(kept) / static_cast<double>(values.nbytes());
 }
 
-TEST(CompressedStore, HowSmallTensorsBecome) {
+TEST_F(CompressedStoreTest, HowSmallTensorsBecome) {
   torch::manual_seed(3);
   const at::Tensor values = at::randn({400, 500});
   EXPECT_LT(ratio(at::zeros({400, 500})), 0.001);
@@ -59,7 +62,7 @@ TEST(CompressedStore, HowSmallTensorsBecome) {
   EXPECT_EQ(ratio(at::randint(0, 256, {100000}, at::kByte)), 1.0);
 }
 
-TEST(CompressedStore, WhatIsCompressedIsHandedOn) {
+TEST_F(CompressedStoreTest, WhatIsCompressedIsHandedOn) {
   const auto disk =
       stores::disk({.directory = ::testing::TempDir(), .min_bytes = 0, .keep_last = 0});
   const auto compressed = stores::compressed(all());
@@ -78,7 +81,7 @@ TEST(CompressedStore, WhatIsCompressedIsHandedOn) {
 }
 
 // Each thread of the background waits for others if it waits at all.
-TEST(CompressedStore, InARowWithADiskManyAtOnceGoThrough) {
+TEST_F(CompressedStoreTest, InARowWithADiskManyAtOnceGoThrough) {
   const auto disk = stores::disk({.directory = ::testing::TempDir(),
                                   .min_bytes = 0,
                                   .max_in_flight_bytes = 0,
@@ -97,7 +100,7 @@ TEST(CompressedStore, InARowWithADiskManyAtOnceGoThrough) {
   }
 }
 
-TEST(CompressedStore, AFailureBehindItLeavesTheTensorWhereItIs) {
+TEST_F(CompressedStoreTest, AFailureBehindItLeavesTheTensorWhereItIs) {
   class Failing final : public ActivationStore {
    public:
     std::unique_ptr<StoredTensor> put(const at::Tensor& /*tensor*/) override {
@@ -113,7 +116,7 @@ TEST(CompressedStore, AFailureBehindItLeavesTheTensorWhereItIs) {
               ThrowsMessage<std::runtime_error>(HasSubstr("no room at all")));
 }
 
-TEST(CompressedStore, ALevelThatThereIsNot) {
+TEST_F(CompressedStoreTest, ALevelThatThereIsNot) {
   EXPECT_THAT([] { static_cast<void>(stores::compressed({.level = 99})); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("the level is 99")));
 }

@@ -22,6 +22,7 @@
 #include "reprise/hooks/internal/background.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
+#include "tests/hooks/background_test.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
 
@@ -34,7 +35,7 @@ using testing::live_cpu_bytes;
 using ::testing::ThrowsMessage;
 
 // A directory of its own, which is removed in the end.
-class DiskStoreTest : public ::testing::Test {
+class DiskStoreTest : public testing::BackgroundTest {
  protected:
   void SetUp() override {
     std::string name = ::testing::TempDir() + "reprise-disk-XXXXXX";
@@ -42,7 +43,7 @@ class DiskStoreTest : public ::testing::Test {
     directory = name;
   }
   void TearDown() override {
-    testing::settled_cpu_bytes();  // of the background, before the next test counts
+    BackgroundTest::TearDown();
     std::filesystem::remove_all(directory);
   }
 

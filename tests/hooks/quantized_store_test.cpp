@@ -13,11 +13,14 @@
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
+#include "tests/hooks/background_test.h"
 #include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
 
 namespace reprise::quantized_store_test {
 namespace {
+
+class QuantizedStoreTest : public testing::BackgroundTest {};
 
 using stores::QuantizedFormat;
 using stores::QuantizedOptions;
@@ -61,7 +64,7 @@ std::vector<QuantizedOptions> all_options() {
   return all;
 }
 
-TEST(QuantizedStore, TheErrorIsWithinTheBound) {
+TEST_F(QuantizedStoreTest, TheErrorIsWithinTheBound) {
   torch::manual_seed(2);
   const at::Tensor values =
       (at::randn({3001}) * at::randn({3001}).mul_(3).exp_()).clamp_(-6e4, 6e4);  // finite as halves
@@ -77,7 +80,7 @@ TEST(QuantizedStore, TheErrorIsWithinTheBound) {
   }
 }
 
-TEST(QuantizedStore, ShapesAndStridesComeBack) {
+TEST_F(QuantizedStoreTest, ShapesAndStridesComeBack) {
   for (const auto& [name, tensor, keeps_strides] : store_cases::layouts(at::kFloat, at::kCPU)) {
     SCOPED_TRACE(name);
     const at::Tensor values = at::ones_like(tensor).mul_(3);
@@ -89,7 +92,7 @@ TEST(QuantizedStore, ShapesAndStridesComeBack) {
   }
 }
 
-TEST(QuantizedStore, TakesAByteAnElementAndAScaleABlock) {
+TEST_F(QuantizedStoreTest, TakesAByteAnElementAndAScaleABlock) {
   for (const QuantizedFormat format : {kInt8, kFloat8}) {
     const auto store = stores::quantized({.format = format, .block_size = 100});
     EXPECT_EQ(store->put(at::randn({2050}))->device_bytes(), 2100U + 21 * 4);
@@ -97,7 +100,7 @@ TEST(QuantizedStore, TakesAByteAnElementAndAScaleABlock) {
   }
 }
 
-TEST(QuantizedStore, WhatItDoesNotTakeComesBackAsItWas) {
+TEST_F(QuantizedStoreTest, WhatItDoesNotTakeComesBackAsItWas) {
   const auto store = stores::quantized();
   for (const at::Tensor& tensor :
        {at::randn({1023}), at::randint(0, 9, {5000}), at::rand({9000}) < 0.5,
@@ -106,7 +109,7 @@ TEST(QuantizedStore, WhatItDoesNotTakeComesBackAsItWas) {
   }
 }
 
-TEST(QuantizedStore, ZerosStayAndBlocksThatAreNotFiniteAreNans) {
+TEST_F(QuantizedStoreTest, ZerosStayAndBlocksThatAreNotFiniteAreNans) {
   for (const QuantizedFormat format : {kInt8, kFloat8}) {
     at::Tensor x = at::ones({4, 100});
     x[0].zero_();
@@ -120,7 +123,7 @@ TEST(QuantizedStore, ZerosStayAndBlocksThatAreNotFiniteAreNans) {
   }
 }
 
-TEST(QuantizedStore, ByChanceTheMeanIsRight) {
+TEST_F(QuantizedStoreTest, ByChanceTheMeanIsRight) {
   for (const QuantizedFormat format : {kInt8, kFloat8}) {
     at::Tensor x = at::full({2000, 100}, 0.3003);
     x.select(1, 0).fill_(1);
@@ -135,7 +138,7 @@ TEST(QuantizedStore, ByChanceTheMeanIsRight) {
   }
 }
 
-TEST(QuantizedStore, DrawsFromGeneratorsOfItsOwn) {
+TEST_F(QuantizedStoreTest, DrawsFromGeneratorsOfItsOwn) {
   const at::Tensor x = at::randn({5000});
   const QuantizedOptions options{.stochastic_rounding = true, .seed = 11};
   torch::manual_seed(1);
@@ -147,7 +150,7 @@ TEST(QuantizedStore, DrawsFromGeneratorsOfItsOwn) {
   EXPECT_FALSE(bitwise_equal(round_trip(x, {.stochastic_rounding = true, .seed = 12}), found));
 }
 
-TEST(QuantizedStore, GradientsAreThoseOfWhatComesBack) {
+TEST_F(QuantizedStoreTest, GradientsAreThoseOfWhatComesBack) {
   const at::Tensor x = at::randn({60, 50});
   const at::Tensor w = at::randn({60, 50}).requires_grad_();
   for (const auto& store :
@@ -161,7 +164,7 @@ TEST(QuantizedStore, GradientsAreThoseOfWhatComesBack) {
   }
 }
 
-TEST(QuantizedStore, ABlockWithoutElements) {
+TEST_F(QuantizedStoreTest, ABlockWithoutElements) {
   EXPECT_THAT([] { static_cast<void>(stores::quantized({.block_size = 0})); },
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("block_size is 0")));
 }
