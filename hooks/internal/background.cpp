@@ -10,19 +10,22 @@ namespace reprise::hooks_internal {
 
 namespace {
 
-thread_local bool runs_a_task = false;
+thread_local bool must_not_wait = false;
 
 }  // namespace
 
-bool is_in_background() { return runs_a_task; }
+bool is_in_background() { return must_not_wait; }
+
+NoWaitScope::NoWaitScope() : found_(std::exchange(must_not_wait, true)) {}
+
+NoWaitScope::~NoWaitScope() { must_not_wait = found_; }
 
 void run_in_background(std::function<void()> task) {
   // Never destroyed: a task may let go of the last store.
   static auto& pool = *new c10::ThreadPool(2);
   pool.run([task = std::move(task)] {
-    runs_a_task = true;
+    const NoWaitScope no_wait;
     task();
-    runs_a_task = false;
   });
 }
 

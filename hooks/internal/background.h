@@ -13,8 +13,20 @@ namespace reprise::hooks_internal {
 // before.
 void run_in_background(std::function<void()> task);
 
-// Whether this is one of them.
+// Whether this is one of them, or must not wait for them.
 bool is_in_background();
+
+// While alive, this thread does not wait for the background.
+class NoWaitScope {
+ public:
+  NoWaitScope();
+  ~NoWaitScope();
+  NoWaitScope(const NoWaitScope&) = delete;
+  NoWaitScope& operator=(const NoWaitScope&) = delete;
+
+ private:
+  const bool found_;
+};
 
 }  // namespace reprise::hooks_internal
 

@@ -55,6 +55,7 @@ BackgroundEntry::~BackgroundEntry() {
 }
 
 void BackgroundEntry::hand_on() {
+  const NoWaitScope no_wait;  // the background may be waiting for the lock
   handed_on_ = next_->put(bytes_);
   memory_->counters_.bytes_handed_on += static_cast<std::int64_t>(origin_.size());
   let_go_of_memory(State::kHandedOn);
@@ -135,8 +136,9 @@ void BackgroundEntry::read() {
 }
 
 void BackgroundEntry::prefetch() {
-  const BackgroundMemory::Lock lock(memory_->mutex_);
+  BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
+    lock.unlock();
     handed_on_->prefetch();
   } else if (state_ == State::kWritten && !is_being_read_ && !loaded_.defined() &&
              !origin_.find_alive().defined()) {
@@ -147,6 +149,7 @@ void BackgroundEntry::prefetch() {
 at::Tensor BackgroundEntry::get() {
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
+    lock.unlock();  // for which the background, that is to read it, may be waiting
     return handed_on_->get();
   }
   // The change may have come while it was being written.
@@ -190,8 +193,9 @@ void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
 }
 
 std::size_t BackgroundEntry::device_bytes() const {
-  const BackgroundMemory::Lock lock(memory_->mutex_);
+  BackgroundMemory::Lock lock(memory_->mutex_);
   if (handed_on_) {
+    lock.unlock();
     return handed_on_->device_bytes();
   }
   if (bytes_.defined()) {

@@ -64,8 +64,9 @@ void HostEntry::drop_device_bytes() {
 }
 
 void HostEntry::prefetch() {
-  const HostMemory::Lock lock(memory_->mutex_);
+  HostMemory::Lock lock(memory_->mutex_);
   if (handed_on_) {
+    lock.unlock();
     handed_on_->prefetch();
   } else if (!is_spoilt_ && !device_bytes_.defined() && !loaded_.defined() &&
              !origin_.find_alive().defined()) {
@@ -74,8 +75,9 @@ void HostEntry::prefetch() {
 }
 
 at::Tensor HostEntry::get() {
-  const HostMemory::Lock lock(memory_->mutex_);
+  HostMemory::Lock lock(memory_->mutex_);
   if (handed_on_) {
+    lock.unlock();
     return handed_on_->get();
   }
   TORCH_CHECK(!is_spoilt_ && (!device_bytes_.defined() || origin_.is_unchanged()),
@@ -116,8 +118,9 @@ void HostEntry::start_copy_in() {
 }
 
 std::size_t HostEntry::device_bytes() const {
-  const HostMemory::Lock lock(memory_->mutex_);
+  HostMemory::Lock lock(memory_->mutex_);
   if (handed_on_) {
+    lock.unlock();
     return handed_on_->device_bytes();
   }
   return device_bytes_.defined() || loaded_.defined() ? origin_.size() : 0;
