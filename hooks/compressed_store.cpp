@@ -8,12 +8,12 @@
 
 #include "reprise/hooks/internal/background_memory.h"
 #include "reprise/hooks/internal/compression.h"
+#include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/put_storage.h"
 
 namespace reprise {
 
 using hooks_internal::BackgroundMemory;
-using hooks_internal::Compressed;
 using hooks_internal::Place;
 
 namespace {
@@ -88,7 +88,7 @@ std::unique_ptr<StoredTensor> CompressedStore::put(const at::Tensor& tensor) {
 std::shared_ptr<ActivationStore> CompressedStore::followed_by(
     std::shared_ptr<ActivationStore> next) {
   return std::shared_ptr<ActivationStore>(new CompressedStore(
-      compressed_bytes_, memory_, next_ ? next_ | std::move(next) : std::move(next)));
+      compressed_bytes_, memory_, hooks_internal::appended(next_, std::move(next))));
 }
 
 CompressedCounters CompressedStore::counters() const {

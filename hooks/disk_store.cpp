@@ -6,6 +6,7 @@
 
 #include "reprise/hooks/internal/background_memory.h"
 #include "reprise/hooks/internal/disk_file.h"
+#include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/put_storage.h"
 
 namespace reprise {
@@ -69,7 +70,7 @@ std::unique_ptr<StoredTensor> DiskStore::put(const at::Tensor& tensor) {
 
 std::shared_ptr<ActivationStore> DiskStore::followed_by(std::shared_ptr<ActivationStore> next) {
   return std::shared_ptr<ActivationStore>(
-      new DiskStore(file_, memory_, next_ ? next_ | std::move(next) : std::move(next)));
+      new DiskStore(file_, memory_, hooks_internal::appended(next_, std::move(next))));
 }
 
 DiskCounters DiskStore::counters() const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reprise/hooks/internal/host_memory.h"
+#include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/offload_store.h"
 #include "reprise/hooks/internal/put_storage.h"
 
@@ -26,7 +27,7 @@ std::unique_ptr<StoredTensor> HostStore::put(const at::Tensor& tensor) {
 
 std::shared_ptr<ActivationStore> HostStore::followed_by(std::shared_ptr<ActivationStore> next) {
   return std::shared_ptr<ActivationStore>(
-      new HostStore(memory_, next_ ? next_ | std::move(next) : std::move(next)));
+      new HostStore(memory_, hooks_internal::appended(next_, std::move(next))));
 }
 
 HostCounters HostStore::counters() const { return memory_->counters(); }

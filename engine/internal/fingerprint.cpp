@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/fingerprint.h"
+#include "reprise/hooks/internal/sparse_parts.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -119,18 +120,8 @@ std::vector<at::Tensor> components(const at::Tensor& tensor) {
     return {tensor.values(), tensor._nested_tensor_size(), tensor._nested_tensor_strides(),
             tensor._nested_tensor_storage_offsets()};
   }
-  switch (tensor.layout()) {
-    case at::kSparse:
-      return {tensor._indices(), tensor._values()};
-    case at::kSparseCsr:
-    case at::kSparseBsr:
-      return {tensor.crow_indices(), tensor.col_indices(), tensor.values()};
-    case at::kSparseCsc:
-    case at::kSparseBsc:
-      return {tensor.ccol_indices(), tensor.row_indices(), tensor.values()};
-    default:
-      return {tensor.to_dense()};
-  }
+  return hooks_internal::is_sparse(tensor) ? hooks_internal::sparse_parts(tensor)
+                                           : std::vector{tensor.to_dense()};
 }
 
 }  // namespace

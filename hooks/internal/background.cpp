@@ -7,18 +7,17 @@
 #include <utility>
 
 namespace reprise::hooks_internal {
-
 namespace {
 
-thread_local bool must_not_wait = false;
+thread_local bool is_not_to_wait = false;
 
 }  // namespace
 
-bool is_in_background() { return must_not_wait; }
+bool must_not_wait() { return is_not_to_wait; }
 
-NoWaitScope::NoWaitScope() : found_(std::exchange(must_not_wait, true)) {}
+NoWaitScope::NoWaitScope() : found_(std::exchange(is_not_to_wait, true)) {}
 
-NoWaitScope::~NoWaitScope() { must_not_wait = found_; }
+NoWaitScope::~NoWaitScope() { is_not_to_wait = found_; }
 
 void run_in_background(std::function<void()> task) {
   // Never destroyed: a task may let go of the last store.

@@ -13,8 +13,8 @@ namespace reprise::hooks_internal {
 // before.
 void run_in_background(std::function<void()> task);
 
-// Whether this is one of them, or must not wait for them.
-bool is_in_background();
+// Whether waiting for the background may be for ever: on its own threads, and in a NoWaitScope.
+bool must_not_wait();
 
 // While alive, this thread does not wait for the background.
 class NoWaitScope {

@@ -176,7 +176,7 @@ at::Tensor BackgroundEntry::get() {
 // After it, another thread may have got what has been read.
 void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
   const auto start = std::chrono::steady_clock::now();
-  if (!is_being_read_ && is_in_background()) {
+  if (!is_being_read_ && must_not_wait()) {
     is_being_read_ = true;
     lock.unlock();
     read();

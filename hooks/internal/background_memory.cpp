@@ -78,7 +78,7 @@ void BackgroundMemory::wait_for_room(Lock& lock) {
   const auto has_room = [this] {
     return counters_.in_flight_bytes <= options_.max_in_flight_bytes;
   };
-  if (!has_room() && !is_in_background()) {
+  if (!has_room() && !must_not_wait()) {
     const auto start = std::chrono::steady_clock::now();
     work_done_.wait(lock, has_room);
     counters_.put_time += std::chrono::steady_clock::now() - start;

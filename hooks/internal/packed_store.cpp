@@ -15,6 +15,7 @@
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 #include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
 
 namespace reprise::hooks_internal {
@@ -145,18 +146,17 @@ std::unique_ptr<StoredTensor> PackedStore::put(const at::Tensor& tensor) {
   }
   const bool is_packable = is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg() &&
                            tensor.numel() > 0 && tensor.nbytes() >= options_.min_bytes;
+  const std::shared_ptr<ActivationStore> next = or_device(next_);
   auto packed = is_packable ? pack(detached_alias(tensor), options_.find_constants) : std::nullopt;
   if (!packed) {
-    return next().put(tensor);
+    return next->put(tensor);
   }
-  return std::make_unique<PackedEntry>(tensor, packed->form, next().put(packed->tensor));
+  return std::make_unique<PackedEntry>(tensor, packed->form, next->put(packed->tensor));
 }
 
 std::shared_ptr<ActivationStore> PackedStore::followed_by(std::shared_ptr<ActivationStore> next) {
-  return std::make_shared<PackedStore>(options_, next_ ? next_ | std::move(next) : next);
+  return std::make_shared<PackedStore>(options_, appended(next_, std::move(next)));
 }
-
-ActivationStore& PackedStore::next() const { return next_ ? *next_ : *stores::device(); }
 
 }  // namespace reprise::hooks_internal
 

@@ -24,8 +24,6 @@ class PackedStore final : public ActivationStore {
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
  private:
-  ActivationStore& next() const;
-
   const stores::PackedOptions options_;
   const std::shared_ptr<ActivationStore> next_;
 };

@@ -14,9 +14,9 @@
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
 #include "reprise/hooks/internal/storage_view.h"
-#include "reprise/hooks/stores.h"
 
 namespace reprise::hooks_internal {
 
@@ -47,18 +47,18 @@ std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory
   const at::NoGradGuard no_grad;
   if (!memory.takes(tensor.device())) {
     memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
-    return (next ? next : stores::device())->put(tensor);
+    return or_device(next)->put(tensor);
   }
   if (is_sparse(tensor)) {
     return put_parts(store, tensor);
   }
   if (!is_dense(tensor) || tensor.numel() == 0 || tensor.nbytes() < memory.options().min_bytes) {
     memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
-    return (next ? next : stores::device())->put(tensor);
+    return or_device(next)->put(tensor);
   }
   StorageView view(tensor);
   const at::Tensor bytes = view.is_compact() ? compact_elements(tensor) : storage_bytes(tensor);
-  auto entry = memory.keep(bytes, next ? next : stores::device());
+  auto entry = memory.keep(bytes, or_device(next));
   using Entry = typename decltype(entry)::element_type;
   return std::make_unique<TensorOfStorage<Entry>>(std::move(entry), std::move(view));
 }

@@ -20,6 +20,7 @@
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 #include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
 
 namespace reprise::hooks_internal {
@@ -141,20 +142,19 @@ std::unique_ptr<StoredTensor> QuantizedStore::put(const at::Tensor& tensor) {
   if (is_sparse(tensor)) {
     return put_parts(*this, tensor);
   }
-  ActivationStore& next = next_ ? *next_ : *stores::device();
+  const std::shared_ptr<ActivationStore> next = or_device(next_);
   if (!is_dense(tensor) || !is_quantizable(tensor.scalar_type()) || tensor.is_neg() ||
       tensor.numel() == 0 || tensor.nbytes() < options_.min_bytes) {
-    return next.put(tensor);
+    return next->put(tensor);
   }
   const Quantized quantized =
       quantize(packed_elements(detached_alias(tensor)), options_, *generators_);
-  return std::make_unique<QuantizedEntry>(tensor, quantized, next);
+  return std::make_unique<QuantizedEntry>(tensor, quantized, *next);
 }
 
 std::shared_ptr<ActivationStore> QuantizedStore::followed_by(
     std::shared_ptr<ActivationStore> next) {
-  return std::make_shared<QuantizedStore>(options_, generators_,
-                                          next_ ? next_ | std::move(next) : std::move(next));
+  return std::make_shared<QuantizedStore>(options_, generators_, appended(next_, std::move(next)));
 }
 
 }  // namespace reprise::hooks_internal

@@ -16,19 +16,6 @@
 namespace reprise::hooks_internal {
 namespace {
 
-std::vector<at::Tensor> parts_of(const at::Tensor& tensor) {
-  switch (tensor.layout()) {
-    case at::kSparseCsr:
-    case at::kSparseBsr:
-      return {tensor.crow_indices(), tensor.col_indices(), tensor.values()};
-    case at::kSparseCsc:
-    case at::kSparseBsc:
-      return {tensor.ccol_indices(), tensor.row_indices(), tensor.values()};
-    default:
-      return {tensor._indices(), tensor._values()};
-  }
-}
-
 class SparseEntry final : public StoredTensor {
  public:
   SparseEntry(ActivationStore& store, const at::Tensor& tensor)
@@ -36,7 +23,7 @@ class SparseEntry final : public StoredTensor {
         layout_(tensor.layout()),
         is_coalesced_(layout_ == at::kSparse && tensor.is_coalesced()),
         requires_grad_(tensor.requires_grad()) {
-    for (const at::Tensor& part : parts_of(tensor)) {
+    for (const at::Tensor& part : sparse_parts(tensor)) {
       parts_.push_back(store.put(part));
     }
   }
@@ -89,6 +76,19 @@ bool is_sparse(const at::Tensor& tensor) {
       return true;
     default:
       return false;
+  }
+}
+
+std::vector<at::Tensor> sparse_parts(const at::Tensor& tensor) {
+  switch (tensor.layout()) {
+    case at::kSparseCsr:
+    case at::kSparseBsr:
+      return {tensor.crow_indices(), tensor.col_indices(), tensor.values()};
+    case at::kSparseCsc:
+    case at::kSparseBsc:
+      return {tensor.ccol_indices(), tensor.row_indices(), tensor.values()};
+    default:
+      return {tensor._indices(), tensor._values()};
   }
 }
 

@@ -8,13 +8,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <vector>
 
 #include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/export.h"
 
 namespace reprise::hooks_internal {
 
 // COO, CSR, CSC, BSR and BSC.
-bool is_sparse(const at::Tensor& tensor);
+REPRISE_API bool is_sparse(const at::Tensor& tensor);
+
+// Its indices and, last, its values.
+REPRISE_API std::vector<at::Tensor> sparse_parts(const at::Tensor& tensor);
 
 // The indices and the values of a sparse tensor, each put in `store`. What comes back is coalesced
 // if the tensor was.

@@ -10,10 +10,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "reprise/hooks/host_store.h"
+#include "reprise/hooks/store_guard.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/device/test_device.h"
 
@@ -96,6 +98,18 @@ struct Net {
     return found;
   }
 };
+
+// Of a step with a StoreGuard around forward.
+inline std::vector<at::Tensor> gradients_through(const Net& net,
+                                                 const std::shared_ptr<ActivationStore>& store,
+                                                 const StoreGuardOptions& options = {}) {
+  at::Tensor loss;
+  {
+    const StoreGuard storing(store, options);
+    loss = net.forward();
+  }
+  return net.gradients(loss);
+}
 
 inline void expect_equal(const std::vector<at::Tensor>& found,
                          const std::vector<at::Tensor>& expected) {

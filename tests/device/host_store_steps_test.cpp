@@ -36,12 +36,7 @@ TEST(HostStore, GradientsAreThoseWithoutUnderEachDelay) {
     for (const auto& store : stores) {
       for (const int depth : {0, 1, 3}) {
         const DelayGuard guard(delays);
-        at::Tensor loss;
-        {
-          const StoreGuard storing(store, {.prefetch_depth = depth});
-          loss = net.forward();
-        }
-        expect_equal(net.gradients(loss), expected);
+        expect_equal(gradients_through(net, store, {.prefetch_depth = depth}), expected);
       }
     }
   }
@@ -57,12 +52,7 @@ TEST(DiskStore, GradientsAreThoseWithoutUnderEachDelay) {
   for (const auto& delays : delay_cases()) {
     for (const auto& store : stores) {
       const DelayGuard guard(delays);
-      at::Tensor loss;
-      {
-        const StoreGuard storing(store);
-        loss = net.forward();
-      }
-      expect_equal(net.gradients(loss), expected);
+      expect_equal(gradients_through(net, store), expected);
     }
   }
 }
@@ -70,23 +60,15 @@ TEST(DiskStore, GradientsAreThoseWithoutUnderEachDelay) {
 // Lossy, but the same wherever the bytes are.
 TEST(QuantizedStore, OnTheHostAsOnTheDevice) {
   const Net net;
-  const auto gradients = [&](const std::shared_ptr<ActivationStore>& store) {
-    at::Tensor loss;
-    {
-      const StoreGuard storing(store);
-      loss = net.forward();
-    }
-    return net.gradients(loss);
-  };
   for (const bool stochastic : {false, true}) {
     const auto quantized = [stochastic] {
       return stores::quantized({.stochastic_rounding = stochastic, .seed = 3, .min_bytes = 0});
     };
-    const auto expected = gradients(quantized());
+    const auto expected = gradients_through(net, quantized());
     EXPECT_FALSE(testing::bitwise_equal(expected[0], net.gradients(net.forward())[0]));
     for (const auto& delays : delay_cases()) {
       const DelayGuard guard(delays);
-      expect_equal(gradients(quantized() | stores::host(all())), expected);
+      expect_equal(gradients_through(net, quantized() | stores::host(all())), expected);
     }
   }
 }

@@ -2,10 +2,10 @@
 // Copyright 2026 The Reprise Authors
 #include "tests/testing/counting.h"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <thread>
-
-#include <gtest/gtest.h>
 
 #include "reprise/engine/cpu_memory.h"
 
