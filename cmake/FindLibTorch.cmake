@@ -17,13 +17,16 @@ Looked for in this order:
 5. ``LibTorch_FALLBACK_DIRS``, a list variable
 6. the system's prefixes
 
-Components: ``CUDA``.
+Components: ``CUDARuntime``, which is there also where the libraries that LibTorch's CUDA kernels
+need are not, and ``CUDA``.
 
-Targets: ``LibTorch::cpu``, and with the component ``LibTorch::cuda``, which keeps LibTorch's CUDA
-kernels in a program even if nothing of theirs is called by name.
+Targets: ``LibTorch::cpu``; with the component CUDARuntime ``LibTorch::cuda_runtime``, c10's part for
+CUDA and the run time that LibTorch uses; with the component CUDA ``LibTorch::cuda``, which keeps
+LibTorch's CUDA kernels in a program even if nothing of theirs is called by name.
 
-Variables: ``LibTorch_FOUND``, ``LibTorch_VERSION``, ``LibTorch_ROOT_DIR``, ``LibTorch_CUDA_FOUND``,
-``LibTorch_NOT_FOUND_REASON``.
+Variables: ``LibTorch_FOUND``, ``LibTorch_VERSION``, ``LibTorch_ROOT_DIR``, ``LibTorch_INCLUDE_DIRS``,
+``LibTorch_CUDARuntime_FOUND``, ``LibTorch_CUDA_FOUND``, ``LibTorch_CUDA_MAJOR`` (the major version of
+its CUDA), ``LibTorch_NOT_FOUND_REASON``.
 #]=======================================================================]
 
 # Sets `out` to the folder below or above `dir` that holds include/ and lib/, or to nothing.
@@ -222,9 +225,64 @@ function(_libtorch_missing_cuda_libraries out)
   set(${out} "${missing}" PARENT_SCOPE)
 endfunction()
 
+# Sets LibTorch_CUDA_INCLUDE_DIR to the headers of the run time, and LibTorch_CUDA_MAJOR.
+function(_libtorch_find_cuda_headers)
+  find_path(LibTorch_CUDA_INCLUDE_DIR NAMES cuda_runtime_api.h
+            HINTS "${LibTorch_ROOT_DIR}/../nvidia/cu13/include"
+                  "${LibTorch_ROOT_DIR}/../nvidia/cuda_runtime/include"
+            PATHS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES include NO_CACHE)
+  if(NOT LibTorch_CUDA_INCLUDE_DIR)
+    set(LibTorch_CUDA_INCLUDE_DIR "" PARENT_SCOPE)
+    return()
+  endif()
+  file(STRINGS "${LibTorch_CUDA_INCLUDE_DIR}/cuda_runtime_api.h" line
+       REGEX "^#define CUDART_VERSION +[0-9]+")
+  string(REGEX REPLACE "^.* ([0-9]+)[0-9][0-9][0-9].*$" "\\1" major "${line}")
+  set(LibTorch_CUDA_MAJOR "${major}" PARENT_SCOPE)
+  set(LibTorch_CUDA_INCLUDE_DIR "${LibTorch_CUDA_INCLUDE_DIR}" PARENT_SCOPE)
+endfunction()
+
+# The run time that LibTorch was linked with: a wheel and an unpacked LibTorch bring it along, under
+# names with a version or a hash.
+function(_libtorch_find_cudart out)
+  file(GLOB found "${LibTorch_ROOT_DIR}/lib/libcudart*.so*"
+                  "${LibTorch_ROOT_DIR}/../nvidia/cu13/lib/libcudart.so*"
+                  "${LibTorch_ROOT_DIR}/../nvidia/cuda_runtime/lib/libcudart.so*")
+  if(found)
+    list(GET found 0 library)
+  else()
+    find_library(library NAMES cudart PATHS ENV CUDA_HOME /usr/local/cuda
+                 PATH_SUFFIXES lib64 lib NO_CACHE)
+  endif()
+  set(${out} "${library}" PARENT_SCOPE)
+endfunction()
+
+function(_libtorch_add_cuda_runtime)
+  set(LibTorch_CUDARuntime_FOUND FALSE PARENT_SCOPE)
+  _libtorch_find_cuda_headers()
+  set(LibTorch_CUDA_INCLUDE_DIR "${LibTorch_CUDA_INCLUDE_DIR}" PARENT_SCOPE)
+  set(LibTorch_CUDA_MAJOR "${LibTorch_CUDA_MAJOR}" PARENT_SCOPE)
+  _libtorch_import(c10_cuda)
+  set(LibTorch_c10_cuda_LIBRARY "${LibTorch_c10_cuda_LIBRARY}" PARENT_SCOPE)
+  _libtorch_find_cudart(cudart)
+  if(NOT LibTorch_c10_cuda_LIBRARY OR NOT LibTorch_CUDA_INCLUDE_DIR OR NOT cudart)
+    return()
+  endif()
+  set(LibTorch_CUDARuntime_FOUND TRUE PARENT_SCOPE)
+  if(NOT TARGET LibTorch::cuda_runtime)
+    add_library(LibTorch::cudart SHARED IMPORTED)
+    set_target_properties(LibTorch::cudart PROPERTIES IMPORTED_LOCATION "${cudart}")
+    add_library(LibTorch::cuda_runtime INTERFACE IMPORTED)
+    set_target_properties(LibTorch::cuda_runtime PROPERTIES
+      INTERFACE_LINK_LIBRARIES "LibTorch::cpu;LibTorch::c10_cuda;LibTorch::cudart"
+      INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}"
+      INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}")
+  endif()
+endfunction()
+
+# After _libtorch_add_cuda_runtime().
 function(_libtorch_add_cuda)
   set(LibTorch_CUDA_FOUND FALSE PARENT_SCOPE)
-  _libtorch_import(c10_cuda)
   _libtorch_import(torch_cuda)
   if(NOT LibTorch_c10_cuda_LIBRARY OR NOT LibTorch_torch_cuda_LIBRARY)
     set(LibTorch_CUDA_MISSING "it was built without CUDA" PARENT_SCOPE)
@@ -239,14 +297,6 @@ function(_libtorch_add_cuda)
   set(LibTorch_CUDA_FOUND TRUE PARENT_SCOPE)
   if(TARGET LibTorch::cuda)
     return()
-  endif()
-  # The run-time API's headers, which c10's CUDA headers include: a wheel brings them itself.
-  find_path(LibTorch_CUDA_INCLUDE_DIR NAMES cuda_runtime_api.h
-            HINTS "${LibTorch_ROOT_DIR}/../nvidia/cu13/include"
-                  "${LibTorch_ROOT_DIR}/../nvidia/cuda_runtime/include"
-            PATHS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES include NO_CACHE)
-  if(NOT LibTorch_CUDA_INCLUDE_DIR)
-    set(LibTorch_CUDA_INCLUDE_DIR "")
   endif()
   _libtorch_definitions(torch_cuda definitions)
   add_library(LibTorch::cuda INTERFACE IMPORTED)
@@ -270,6 +320,16 @@ function(_libtorch_reuse_torch)
       INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE_DIRS}"
       INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE_DIRS}")
   endif()
+  if(TARGET c10_cuda AND TARGET torch::cudart)
+    _libtorch_find_cuda_headers()
+    set(LibTorch_CUDA_MAJOR "${LibTorch_CUDA_MAJOR}" PARENT_SCOPE)
+    set(LibTorch_CUDARuntime_FOUND TRUE PARENT_SCOPE)
+    if(NOT TARGET LibTorch::cuda_runtime)
+      add_library(LibTorch::cuda_runtime INTERFACE IMPORTED)
+      set_target_properties(LibTorch::cuda_runtime PROPERTIES
+        INTERFACE_LINK_LIBRARIES "LibTorch::cpu;c10_cuda;torch::cudart")
+    endif()
+  endif()
   if(TARGET torch_cuda_library AND NOT TARGET LibTorch::cuda)
     add_library(LibTorch::cuda INTERFACE IMPORTED)
     set_target_properties(LibTorch::cuda PROPERTIES
@@ -284,6 +344,8 @@ function(_libtorch_reuse_torch)
 endfunction()
 
 set(LibTorch_CUDA_MISSING "")
+set(LibTorch_CUDA_MAJOR "")
+set(LibTorch_CUDARuntime_FOUND FALSE)
 string(CONCAT LibTorch_NOT_FOUND_REASON
        "No LibTorch was found. Run tools/setup, or set REPRISE_LIBTORCH to an unpacked LibTorch or "
        "to the torch folder of a Python package.")
@@ -312,6 +374,9 @@ if(LibTorch_ROOT_DIR)
     # A script only asks where LibTorch is: it can have no targets.
     if(_libtorch_fits AND NOT CMAKE_SCRIPT_MODE_FILE)
       _libtorch_add_cpu()
+      if(LibTorch_FIND_COMPONENTS)
+        _libtorch_add_cuda_runtime()
+      endif()
       if("CUDA" IN_LIST LibTorch_FIND_COMPONENTS)
         _libtorch_add_cuda()
       endif()

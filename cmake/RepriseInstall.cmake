@@ -13,6 +13,10 @@ string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" _ "${LibTorch_VERSION}")
 math(EXPR next_minor "${CMAKE_MATCH_2} + 1")
 set(REPRISE_LIBTORCH_SAME_MINOR
     "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}...<${CMAKE_MATCH_1}.${next_minor}")
+set(REPRISE_LIBTORCH_COMPONENTS "")
+if(REPRISE_HAS_CUDA_KERNELS)
+  set(REPRISE_LIBTORCH_COMPONENTS " COMPONENTS CUDARuntime")
+endif()
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/reprise-config.cmake.in"
                               "${PROJECT_BINARY_DIR}/package/reprise-config.cmake"
                               INSTALL_DESTINATION "${REPRISE_PACKAGE_DIR}"

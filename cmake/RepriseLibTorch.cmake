@@ -24,9 +24,10 @@ set_property(CACHE REPRISE_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Finds LibTorch and, as REPRISE_WITH_CUDA says, its CUDA libraries; sets REPRISE_HAS_CUDA.
 macro(reprise_find_libtorch)
   if(REPRISE_WITH_CUDA STREQUAL "AUTO")
-    find_package(LibTorch ${REPRISE_LIBTORCH_RANGE} REQUIRED OPTIONAL_COMPONENTS CUDA)
+    find_package(LibTorch ${REPRISE_LIBTORCH_RANGE} REQUIRED OPTIONAL_COMPONENTS CUDA CUDARuntime)
   elseif(REPRISE_WITH_CUDA)
-    find_package(LibTorch ${REPRISE_LIBTORCH_RANGE} REQUIRED COMPONENTS CUDA)
+    find_package(LibTorch ${REPRISE_LIBTORCH_RANGE} REQUIRED COMPONENTS CUDA
+                 OPTIONAL_COMPONENTS CUDARuntime)
   else()
     find_package(LibTorch ${REPRISE_LIBTORCH_RANGE} REQUIRED)
   endif()

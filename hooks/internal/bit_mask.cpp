@@ -9,10 +9,18 @@
 
 #include <algorithm>
 
+#include "reprise/hooks/internal/device_kernels.h"
+#include "reprise/hooks/internal/element_math.h"
+
 namespace reprise::hooks_internal {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;  // bytes of bits a task
+
+// How many of the `length` elements are in this byte of bits.
+int bytes_at(std::int64_t byte, std::int64_t length) {
+  return static_cast<int>(std::min<std::int64_t>(8, length - 8 * byte));
+}
 
 at::Tensor to_bits_on_cpu(const at::Tensor& mask) {
   const std::int64_t length = mask.numel();
@@ -21,13 +29,7 @@ at::Tensor to_bits_on_cpu(const at::Tensor& mask) {
   auto* const to = bits.mutable_data_ptr<std::uint8_t>();
   at::parallel_for(0, bits.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t byte = begin; byte < end; ++byte) {
-      const std::int64_t first = 8 * byte;
-      const int count = static_cast<int>(std::min<std::int64_t>(8, length - first));
-      unsigned value = 0;
-      for (int bit = 0; bit < count; ++bit) {
-        value |= static_cast<unsigned>(from[first + bit] != 0) << bit;
-      }
-      to[byte] = static_cast<std::uint8_t>(value);
+      to[byte] = bits_of_bytes(load_bytes(from + 8 * byte, bytes_at(byte, length)));
     }
   });
   return bits;
@@ -36,14 +38,10 @@ at::Tensor to_bits_on_cpu(const at::Tensor& mask) {
 at::Tensor from_bits_on_cpu(const at::Tensor& bits, std::int64_t length) {
   at::Tensor mask = at::empty({length}, bits.options().dtype(at::kBool));
   const auto* const from = bits.const_data_ptr<std::uint8_t>();
-  auto* const to = mask.mutable_data_ptr<bool>();
+  auto* const to = static_cast<std::uint8_t*>(mask.mutable_data_ptr());
   at::parallel_for(0, bits.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t byte = begin; byte < end; ++byte) {
-      const std::int64_t first = 8 * byte;
-      const int count = static_cast<int>(std::min<std::int64_t>(8, length - first));
-      for (int bit = 0; bit < count; ++bit) {
-        to[first + bit] = ((from[byte] >> bit) & 1U) != 0;
-      }
+      store_bytes(bytes_of_bits(from[byte]), to + 8 * byte, bytes_at(byte, length));
     }
   });
   return mask;
@@ -60,6 +58,9 @@ at::Tensor to_bits(const at::Tensor& mask) {
   if (mask.is_cpu()) {
     return to_bits_on_cpu(mask);
   }
+  if (has_kernels_for(mask.device())) {
+    return to_bits_on_device(mask);
+  }
   const std::int64_t bytes = (mask.numel() + 7) / 8;
   at::Tensor padded = at::zeros({8 * bytes}, mask.options().dtype(at::kByte));
   padded.narrow(0, 0, mask.numel()).copy_(mask);
@@ -69,6 +70,9 @@ at::Tensor to_bits(const at::Tensor& mask) {
 at::Tensor from_bits(const at::Tensor& bits, std::int64_t length) {
   if (bits.is_cpu()) {
     return from_bits_on_cpu(bits, length);
+  }
+  if (has_kernels_for(bits.device())) {
+    return from_bits_on_device(bits, length);
   }
   const at::Tensor spread = bits.unsqueeze(1).bitwise_right_shift(bit_numbers(bits));
   return spread.bitwise_and(1).to(at::kBool).flatten().narrow(0, 0, length);

@@ -12,7 +12,7 @@
 namespace reprise::hooks_internal {
 
 // Of a bool tensor of one dimension without gaps: uint8, eight elements a byte, the first in the
-// lowest bit. On the CPU with LibTorch's threads, elsewhere by its operators on the current stream.
+// lowest bit. On the CPU with LibTorch's threads, elsewhere on the current stream.
 at::Tensor to_bits(const at::Tensor& mask);
 
 // The way back, for `length` elements.

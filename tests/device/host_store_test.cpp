@@ -17,7 +17,6 @@
 
 #include "reprise/hooks/stores.h"
 #include "tests/device/device_cases.h"
-#include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
 
 namespace reprise::host_store_test {
@@ -26,36 +25,6 @@ namespace {
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
 using testing::bitwise_equal;
 using testing::live_pinned_bytes;
-
-TEST(HostStore, GivesBackEachDtypeAndLayout) {
-  const std::vector<std::shared_ptr<ActivationStore>> stores = {
-      stores::host(all()), stores::packed({.min_bytes = 0}) | stores::host(all()),
-      stores::host({.pin_memory = false, .min_bytes = 0, .keep_last = 0}), stores::host()};
-  for (const auto& store : stores) {
-    for (const at::ScalarType dtype : store_cases::dtypes()) {
-      for (auto& [name, tensor, keeps_strides] : store_cases::layouts(dtype, test_device())) {
-        SCOPED_TRACE(c10::str(name, " of ", dtype));
-        const auto values = [](const at::Tensor& t) {
-          return t.resolve_conj().resolve_neg().cpu();
-        };
-        const at::Tensor expected = values(tensor);
-        const std::vector<std::int64_t> strides = tensor.strides().vec();
-        const auto stored = store->put(tensor);
-        EXPECT_TRUE(bitwise_equal(values(tensor), expected));
-        tensor.reset();
-        for (int time = 0; time < 2; ++time) {
-          stored->prefetch();
-          const at::Tensor found = stored->get();
-          EXPECT_EQ(found.device(), test_device());
-          EXPECT_TRUE(bitwise_equal(values(found), expected));
-          if (keeps_strides) {
-            EXPECT_EQ(found.strides(), strides);
-          }
-        }
-      }
-    }
-  }
-}
 
 TEST(HostStore, DeviceMemoryIsLetGoOf) {
   const auto store = stores::host(all());

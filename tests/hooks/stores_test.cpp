@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What each lossless store promises.
+// The lossless stores on the CPU.
 #include "reprise/hooks/stores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
+#include "tests/hooks/lossless_store.h"
 #include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
@@ -21,24 +18,10 @@
 namespace reprise::stores_test {
 namespace {
 
+using store_cases::LosslessStore;
+using store_cases::StoreCase;
 using testing::bitwise_equal;
 using testing::live_cpu_bytes;
-
-struct StoreCase {
-  std::string name;
-  std::function<std::shared_ptr<ActivationStore>()> make;
-};
-
-void PrintTo(const StoreCase& store, std::ostream* out) { *out << store.name; }
-
-class LosslessStore : public ::testing::TestWithParam<StoreCase> {
- protected:
-  void TearDown() override { testing::settled_cpu_bytes(); }  // of the background
-
-  static std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) {
-    return GetParam().make()->put(tensor);
-  }
-};
 
 INSTANTIATE_TEST_SUITE_P(
     Stores, LosslessStore,
@@ -67,42 +50,6 @@ INSTANTIATE_TEST_SUITE_P(
         StoreCase{"two_in_a_row",
                   [] { return stores::packed({.min_bytes = 0}) | stores::packed(); }}),
     [](const auto& info) { return info.param.name; });
-
-TEST_P(LosslessStore, GivesBackEachDtypeAndLayout) {
-  for (const at::ScalarType dtype : store_cases::dtypes()) {
-    for (const auto& [name, tensor, keeps_strides] : store_cases::layouts(dtype, at::kCPU)) {
-      SCOPED_TRACE(c10::str(name, " of ", dtype));
-      const at::Tensor expected = tensor.clone(at::MemoryFormat::Preserve);
-      const std::int64_t version = tensor._version();
-      const auto stored = put(tensor);
-      EXPECT_EQ(tensor._version(), version);
-      for (int time = 0; time < 2; ++time) {
-        stored->prefetch();
-        const at::Tensor found = stored->get();
-        EXPECT_TRUE(bitwise_equal(found.resolve_conj().resolve_neg(),
-                                  expected.resolve_conj().resolve_neg()));
-        EXPECT_EQ(found.sizes(), tensor.sizes());
-        EXPECT_EQ(found.device(), tensor.device());
-        EXPECT_FALSE(found.requires_grad());
-        if (keeps_strides) {
-          EXPECT_EQ(found.strides(), tensor.strides());
-        }
-      }
-      EXPECT_TRUE(bitwise_equal(tensor.resolve_conj().resolve_neg(),
-                                expected.resolve_conj().resolve_neg()));
-    }
-  }
-}
-
-TEST_P(LosslessStore, KeepsRequiresGradAndNoGraph) {
-  const at::Tensor x = at::randn({40, 50}).requires_grad_();
-  const at::Tensor y = x.sin();
-  for (const at::Tensor& tensor : {x, y, x.detach()}) {
-    const at::Tensor found = put(tensor)->get();
-    EXPECT_EQ(found.requires_grad(), tensor.requires_grad());
-    EXPECT_TRUE(found.is_leaf());
-  }
-}
 
 TEST_P(LosslessStore, GivesBackSparseTensors) {
   const at::Tensor dense = at::randn({30, 40}).relu();

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Kernels of our own, against what the CPU does; they have a meaning on a GPU only.
+#include "reprise/hooks/internal/device_kernels.h"
+
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "reprise/hooks/internal/bit_mask.h"
+#include "reprise/hooks/internal/block_quantization.h"
+#include "tests/testing/bitwise.h"
+
+namespace reprise::device_kernels_test {
+namespace {
+
+using hooks_internal::Quantized;
+using stores::QuantizedFormat;
+using stores::QuantizedOptions;
+using testing::bitwise_equal;
+
+constexpr std::int64_t kLengths[] = {1, 7, 8, 9, 255, 4096, 100003, 40000001};
+
+class DeviceKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) {
+      GTEST_SKIP() << "needs a CUDA device";
+    }
+    if (!hooks_internal::has_kernels_for(at::kCUDA)) {
+      GTEST_SKIP() << "Reprise was built without CUDA kernels";
+    }
+  }
+};
+
+TEST_F(DeviceKernels, BitsAreThoseOfTheCpu) {
+  for (const std::int64_t length : kLengths) {
+    for (const std::int64_t offset : {0, 3}) {  // where the words of the mask begin
+      const at::Tensor mask = at::rand({length + offset}).narrow(0, offset, length) < 0.3;
+      const at::Tensor on_device =
+          at::empty({length + offset}, mask.options().device(at::kCUDA)).narrow(0, offset, length);
+      on_device.copy_(mask);
+      const at::Tensor bits = hooks_internal::to_bits(on_device);
+      EXPECT_TRUE(bitwise_equal(bits.cpu(), hooks_internal::to_bits(mask))) << length;
+      EXPECT_TRUE(bitwise_equal(hooks_internal::from_bits(bits, length).cpu(), mask)) << length;
+    }
+  }
+}
+
+std::vector<QuantizedOptions> nearest() {
+  std::vector<QuantizedOptions> all;
+  for (const QuantizedFormat format : {QuantizedFormat::kInt8, QuantizedFormat::kFloat8E4m3}) {
+    for (const std::int64_t block_size : {1, 31, 128, 5000}) {
+      all.push_back({.format = format, .block_size = block_size});
+    }
+  }
+  return all;
+}
+
+TEST_F(DeviceKernels, QuantizedValuesAreThoseOfTheCpu) {
+  at::Tensor values = at::randn({100003}) * at::randn({100003}).mul_(3).exp_();
+  values[5] = NAN;
+  values[70000] = INFINITY;
+  values.narrow(0, 40000, 6000).zero_();
+  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble}) {
+    const at::Tensor row = values.to(dtype);
+    for (const QuantizedOptions& options : nearest()) {
+      const Quantized expected = hooks_internal::quantize(row, options, std::nullopt);
+      const Quantized found = hooks_internal::quantize(row.cuda(), options, std::nullopt);
+      EXPECT_TRUE(bitwise_equal(found.values.cpu(), expected.values)) << dtype;
+      EXPECT_TRUE(at::equal(found.scales.cpu().nan_to_num(-1), expected.scales.nan_to_num(-1)));
+      const at::Tensor back = at::empty_like(row);
+      const at::Tensor back_on_device = at::empty_like(row, at::kCUDA);
+      hooks_internal::dequantize(expected, back);
+      hooks_internal::dequantize(found, back_on_device);
+      EXPECT_TRUE(at::equal(back_on_device.cpu().nan_to_num(-1), back.nan_to_num(-1))) << dtype;
+    }
+  }
+}
+
+TEST_F(DeviceKernels, ByChanceTheMeanIsRight) {
+  at::Tensor x = at::full({20000, 100}, 0.3003, at::kCUDA);
+  x.select(1, 0).fill_(1);
+  for (const QuantizedFormat format : {QuantizedFormat::kInt8, QuantizedFormat::kFloat8E4m3}) {
+    const auto store =
+        stores::quantized({.format = format, .block_size = 100, .stochastic_rounding = true});
+    const at::Tensor first = store->put(x)->get().narrow(1, 1, 99);
+    EXPECT_NEAR(first.mean(at::kDouble).item<double>(), 0.3003, 1e-4);
+    EXPECT_EQ(std::get<0>(at::_unique2(first)).numel(), 2);
+    // Neither the same draws again, nor the same for each block.
+    EXPECT_FALSE(at::equal(store->put(x)->get().narrow(1, 1, 99), first));
+    EXPECT_GT(first.std(0, false).min().item<double>(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::device_kernels_test
