@@ -8,16 +8,17 @@
 namespace reprise::bench::gpt {
 
 constexpr int kBatch = 4;
-constexpr int kLayers = 4;
 
-const char_gpt::ModelConfig kConfig = {
-    .vocabulary = 64, .context = 128, .width = 256, .heads = 8, .layers = kLayers, .dropout = 0.1};
+const char_gpt::ModelConfig kSmallConfig = {
+    .vocabulary = 64, .context = 128, .width = 256, .heads = 8, .layers = 4, .dropout = 0.1};
+const char_gpt::ModelConfig kLargeConfig = {
+    .vocabulary = 64, .context = 1024, .width = 1024, .heads = 16, .layers = 24, .dropout = 0.1};
 
 struct GptImpl : torch::nn::Module {
   explicit GptImpl(const char_gpt::ModelConfig& config)
       : embedding(
             register_module("embedding", torch::nn::Embedding(config.vocabulary, config.width))) {
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < config.layers; ++layer) {
       blocks->push_back(char_gpt::Block(config));
     }
     register_module("blocks", blocks);
@@ -30,13 +31,15 @@ struct GptImpl : torch::nn::Module {
 };
 TORCH_MODULE(Gpt);
 
-Model make(bool fused) {
-  char_gpt::ModelConfig config = kConfig;
+Model make(bool fused, Size size, at::Device device) {
+  char_gpt::ModelConfig config = size == Size::kLarge ? kLargeConfig : kSmallConfig;
   config.fused = fused;
-  config.dropout = fused ? 0 : config.dropout;  // LibTorch's fused attention on the CPU has none
+  // LibTorch's fused attention on the CPU has none.
+  config.dropout = fused && device.is_cpu() ? 0 : config.dropout;
   Gpt gpt(config);
   const at::Tensor tokens =
-      torch::randint(config.vocabulary, {kBatch, config.context + 1}, torch::kInt64);
+      torch::randint(config.vocabulary, {kBatch, config.context + 1}, torch::kInt64).to(device);
+  gpt->to(device);
   Model model{.module = gpt.ptr()};
   model.enter = [gpt, inputs = tokens.narrow(1, 0, config.context)]() mutable {
     return gpt->embedding(inputs);

@@ -39,8 +39,9 @@ std::vector<Block> blocks_of(const torch::nn::ModuleList& modules) {
 }
 
 namespace gpt {
-Model make(bool fused);
-}
+enum class Size { kSmall, kLarge };
+Model make(bool fused, Size size = Size::kSmall, at::Device device = at::kCPU);
+}  // namespace gpt
 namespace resnet {
 Model make();
 }
@@ -51,7 +52,7 @@ namespace moe {
 Model make();
 }
 
-// gpt, gpt-fused, resnet, lstm or moe. The generator is seeded first.
+// gpt, gpt-fused, resnet, lstm or moe, on the CPU. The generator is seeded first.
 Model make_model(const std::string& name);
 
 }  // namespace reprise::bench

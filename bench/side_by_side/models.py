@@ -60,16 +60,19 @@ class GptBlock(nn.Module):
         return attended + self.drop(self.mlp_down(hidden))
 
 
-def make_gpt(fused):
-    vocabulary, context, width, heads, layers, batch = 64, 128, 256, 8, 4, 4
-    dropout = 0.0 if fused else 0.1  # torch's fused attention on the CPU has none
+def make_gpt(fused, large=False, device="cpu"):
+    vocabulary, batch = 64, 4
+    context, width, heads, layers = (1024, 1024, 16, 24) if large else (128, 256, 8, 4)
+    # torch's fused attention on the CPU has none
+    dropout = 0.0 if fused and device == "cpu" else 0.1
     module = nn.Module()
     module.embedding = nn.Embedding(vocabulary, width)
     module.blocks = nn.ModuleList(
         GptBlock(context, width, heads, dropout, fused) for _ in range(layers)
     )
     module.head = nn.Linear(width, vocabulary)
-    tokens = torch.randint(vocabulary, (batch, context + 1))
+    tokens = torch.randint(vocabulary, (batch, context + 1)).to(device)
+    module.to(device)
     inputs, targets = tokens[:, :context], tokens[:, 1:]
     return Model(
         module,

@@ -99,6 +99,24 @@ def run_scaling(runner, quick):
     }
 
 
+def run_offload(runner, rounds):
+    runner.say("offload")
+    library = runner.programs / "libreprise_python_device.so"
+    arguments = [f"--rounds={rounds}"]
+    results = {
+        "ours": runner.ours("offload", *arguments),
+        "python": runner.python("offload.py", *arguments, f"--library={library}"),
+    }
+    if torch.cuda.is_available():
+        runner.say("offload on the GPU")
+        arguments.append("--cuda")
+        results["cuda"] = {
+            "ours": runner.ours("offload", *arguments),
+            "python": runner.python("offload.py", *arguments),
+        }
+    return results
+
+
 def run_operators(runner, seconds):
     runner.say("where an operator's time goes")
     arguments = ("--benchmark_format=json", f"--benchmark_min_time={seconds}")
@@ -136,6 +154,7 @@ def main():
         runner, MODELS, threads, turns=1 if quick else 2, steps=2 if quick else 4
     )
     results["scaling"] = run_scaling(runner, quick)
+    results["offload"] = run_offload(runner, rounds=2 if quick else 9)
     results["operators"] = run_operators(runner, 0.1 if quick else 1)
     if not quick:
         runner.say("instruction counts")
