@@ -38,6 +38,7 @@
 #include "reprise/hooks/host_store.h"
 #include "reprise/hooks/save_on_cpu.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/checkpoint_policy.h"

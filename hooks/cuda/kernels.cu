@@ -87,6 +87,12 @@ __device__ WideOf<T> scale_of_block(const T* row, std::int64_t begin, std::int64
   return largest_of_warp(greatest) / static_cast<Wide>(largest(format));
 }
 
+// Where a block's elements end; it may be filled up beyond.
+__device__ std::int64_t end_of(const Blocks& blocks, std::int64_t block) {
+  const std::int64_t end = (block + 1) * blocks.block_size;
+  return end < blocks.elements ? end : blocks.elements;
+}
+
 // A warp a block.
 template <class T>
 __global__ void quantize(Blocks blocks, const T* row, bool by_chance, PhiloxState philox,
@@ -98,13 +104,12 @@ __global__ void quantize(Blocks blocks, const T* row, bool by_chance, PhiloxStat
   const std::int64_t count = blocks.count();
   for (std::int64_t block = thread / kLanes; block < count; block += threads_in_grid() / kLanes) {
     const std::int64_t begin = block * blocks.block_size;
-    const std::int64_t filled_end = begin + blocks.block_size;
-    const std::int64_t end = filled_end < blocks.elements ? filled_end : blocks.elements;
+    const std::int64_t end = end_of(blocks, block);
     const Wide scale = scale_of_block(row, begin, end, lane, blocks.format);
     if (lane == 0) {
       scales[block] = scale;
     }
-    for (std::int64_t i = begin + lane; i < filled_end; i += kLanes) {
+    for (std::int64_t i = begin + lane; i < begin + blocks.block_size; i += kLanes) {
       const Wide chance = by_chance ? static_cast<Wide>(engine() >> 8) / (1 << 24) : Wide{-1};
       values[i] =
           i < end ? quantized_bits(static_cast<Wide>(row[i]), scale, blocks.format, chance) : 0;
@@ -112,15 +117,22 @@ __global__ void quantize(Blocks blocks, const T* row, bool by_chance, PhiloxStat
   }
 }
 
+// A warp a block, which spares each element a division.
 template <class T>
 __global__ void dequantize(Blocks blocks, const std::uint8_t* values, const WideOf<T>* scales,
                            T* row) {
-  for (std::int64_t i = thread_number(); i < blocks.elements; i += threads_in_grid()) {
-    row[i] = static_cast<T>(dequantized(values[i], scales[i / blocks.block_size], blocks.format));
+  const std::int64_t thread = thread_number();
+  const std::int64_t count = blocks.count();
+  for (std::int64_t block = thread / kLanes; block < count; block += threads_in_grid() / kLanes) {
+    const std::int64_t begin = block * blocks.block_size;
+    const std::int64_t end = end_of(blocks, block);
+    for (std::int64_t i = begin + thread % kLanes; i < end; i += kLanes) {
+      row[i] = static_cast<T>(dequantized(values[i], scales[block], blocks.format));
+    }
   }
 }
 
-std::int64_t threads_to_quantize(const Blocks& blocks) { return blocks.count() * kLanes; }
+std::int64_t threads_for(const Blocks& blocks) { return blocks.count() * kLanes; }
 
 // Calls `launch` with a null pointer of the dtype's C++ type.
 template <class Launch>
@@ -152,7 +164,7 @@ cudaError_t launch_unpack_bits(const std::uint8_t* bits, std::int64_t length, st
 }
 
 std::uint64_t numbers_drawn(const Blocks& blocks) {
-  const std::int64_t warps = grid_for(threads_to_quantize(blocks)) * (kThreads / kLanes);
+  const std::int64_t warps = grid_for(threads_for(blocks)) * (kThreads / kLanes);
   const std::int64_t blocks_a_warp = (blocks.count() + warps - 1) / warps;
   const std::int64_t a_block = (blocks.block_size + kLanes - 1) / kLanes;
   return static_cast<std::uint64_t>((blocks_a_warp * a_block + 3) / 4 * 4);
@@ -162,7 +174,7 @@ cudaError_t launch_quantize(const Blocks& blocks, const void* row, const PhiloxS
                             std::uint8_t* values, void* scales, cudaStream_t stream) {
   with_element(blocks.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    quantize<T><<<grid_for(threads_to_quantize(blocks)), kThreads, 0, stream>>>(
+    quantize<T><<<grid_for(threads_for(blocks)), kThreads, 0, stream>>>(
         blocks, static_cast<const T*>(row), philox != nullptr,
         philox != nullptr ? *philox : PhiloxState{0, 0}, values, static_cast<WideOf<T>*>(scales));
   });
@@ -173,7 +185,7 @@ cudaError_t launch_dequantize(const Blocks& blocks, const std::uint8_t* values, 
                               void* row, cudaStream_t stream) {
   with_element(blocks.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    dequantize<T><<<grid_for(blocks.elements), kThreads, 0, stream>>>(
+    dequantize<T><<<grid_for(threads_for(blocks)), kThreads, 0, stream>>>(
         blocks, values, static_cast<const WideOf<T>*>(scales), static_cast<T*>(row));
   });
   return cudaGetLastError();

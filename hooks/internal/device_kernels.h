@@ -17,6 +17,8 @@
 
 namespace reprise::hooks_internal {
 
+struct Quantized;
+
 // Whether the functions below serve tensors of `device`; else they must not be called.
 bool has_kernels_for(c10::Device device);
 
@@ -26,7 +28,6 @@ at::Tensor from_bits_on_device(const at::Tensor& bits, std::int64_t length);
 
 // As quantize() and dequantize() of block_quantization.h. With a generator rounds by chance, and
 // moves the generator on.
-struct Quantized;
 Quantized quantize_on_device(const at::Tensor& row, const stores::QuantizedOptions& options,
                              std::optional<at::Generator> generator);
 void dequantize_on_device(const Quantized& quantized, const at::Tensor& row);

@@ -89,7 +89,7 @@ std::optional<Extent> DiskFile::reserve(std::size_t bytes) {
   if (length > max_bytes_ || extents_.used() > max_bytes_ - length) {
     return std::nullopt;
   }
-  const Extent extent = extents_.take(length);
+  const Extent extent = extents_.take(length).value();  // there is no limit
   if (extents_.end() <= allocated_) {
     return extent;
   }

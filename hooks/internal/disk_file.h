@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "reprise/hooks/internal/file_extents.h"
+#include "reprise/hooks/internal/extents.h"
 
 namespace reprise::hooks_internal {
 
@@ -46,7 +46,7 @@ class DiskFile {
   int file_ = -1;
   bool is_direct_ = false;
   mutable std::mutex mutex_;
-  FileExtents extents_;
+  Extents extents_;
   std::size_t allocated_ = 0;  // the file's length
 };
 

@@ -12,6 +12,7 @@
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/host_store.h"
+#include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/stores.h"
 #include "tests/device/device_cases.h"
 #include "tests/hooks/lossless_store.h"
@@ -48,6 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                        [] {
                          return stores::host({.pin_memory = false, .min_bytes = 0, .keep_last = 0});
                        }),
+        on_test_device("slab", [] { return stores::slab({.min_bytes = 0}); }),
         on_test_device("disk", disk), on_test_device("compressed", [] { return compressed(1e9); }),
         on_test_device("packed_host", [] { return packed() | stores::host(all()); }),
         on_test_device("packed_compressed_disk",

@@ -10,6 +10,7 @@
 
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/slab_store.h"
 #include "tests/hooks/lossless_store.h"
 #include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
@@ -47,6 +48,11 @@ INSTANTIATE_TEST_SUITE_P(
                            stores::compressed({.min_bytes = 0, .keep_last = 0}) |
                            stores::disk({.min_bytes = 0, .keep_last = 0});
                   }},
+        StoreCase{"slab", [] { return stores::slab({.min_bytes = 0}); }},
+        StoreCase{"slab_of_a_size",
+                  [] { return stores::slab({.initial_bytes = 3000, .min_bytes = 0}); }},
+        StoreCase{"packed_slab",
+                  [] { return stores::packed({.min_bytes = 0}) | stores::slab({.min_bytes = 0}); }},
         StoreCase{"two_in_a_row",
                   [] { return stores::packed({.min_bytes = 0}) | stores::packed(); }}),
     [](const auto& info) { return info.param.name; });

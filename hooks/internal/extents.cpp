@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/internal/file_extents.h"
+#include "reprise/hooks/internal/extents.h"
 
 #include <algorithm>
 #include <iterator>
 
 namespace reprise::hooks_internal {
 
-Extent FileExtents::take(std::size_t length) {
-  used_ += length;
+std::optional<Extent> Extents::take(std::size_t length) {
   const auto found = std::find_if(free_.begin(), free_.end(),
                                   [length](const auto& part) { return part.second >= length; });
   if (found == free_.end()) {
+    if (length > limit_ - end_) {
+      return std::nullopt;
+    }
     end_ += length;
-    return {end_ - length, length};
+    used_ += length;
+    return Extent{end_ - length, length};
   }
+  used_ += length;
   const Extent taken{found->first, length};
   const std::size_t left = found->second - length;
   free_.erase(found);
@@ -24,7 +28,7 @@ Extent FileExtents::take(std::size_t length) {
   return taken;
 }
 
-void FileExtents::give_back(const Extent& extent) {
+void Extents::give_back(const Extent& extent) {
   used_ -= extent.length;
   auto part = free_.emplace(extent.offset, extent.length).first;
   if (part != free_.begin()) {
@@ -44,6 +48,14 @@ void FileExtents::give_back(const Extent& extent) {
     end_ = part->first;
     free_.erase(part);
   }
+}
+
+std::size_t Extents::largest_free() const {
+  std::size_t largest = limit_ - end_;
+  for (const auto& [offset, length] : free_) {
+    largest = std::max(largest, length);
+  }
+  return largest;
 }
 
 }  // namespace reprise::hooks_internal
