@@ -211,7 +211,7 @@ TapeRun::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slo
   pass->run();
   const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
                        !hooks_internal::backward_info().keeps_graph;
-  if (record_.trace && is_last) {
+  if (record_.trace && record_.trace->is_complete && is_last) {  // forward may still be running
     record_.trace->drop_kept();
   }
   return pass->take_values();

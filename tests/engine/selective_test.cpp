@@ -155,6 +155,20 @@ TEST_F(Selective, ABackwardInsideTheRegionIsRight) {
   }
 }
 
+// It asks for what forward has kept so far, and forward goes on.
+TEST_F(Selective, ABackwardInsideTheRegionMayFreeItsGraph) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor leaf = t.detach().requires_grad_();
+    const at::Tensor g = torch::autograd::grad({leaf.sin().exp().sum()}, {leaf})[0];
+    return (t.exp() * g).sin().mm(t).tanh();
+  };
+  const at::Tensor x = leaf({4, 4});
+  const Tensors expected = gradients(code(x), {x});
+  for (std::uint64_t bits = 0; bits < 64; ++bits) {
+    expect_same_bits(gradients(checkpoint({.policy = by_bits(bits * 41)}, code, x), {x}), expected);
+  }
+}
+
 // A linear layer on three dimensions adds its bias in place, through a view that its schema does
 // not declare.
 TEST_F(Selective, ABiasThatIsAddedInPlaceIsPartOfWhatIsKept) {
