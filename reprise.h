@@ -46,5 +46,6 @@
 #include "reprise/policies/policies.h"
 #include "reprise/rng/rng_fork_guard.h"
 #include "reprise/rng/rng_state.h"
+#include "reprise/rng/rng_state_tracker.h"
 
 #endif  // REPRISE_REPRISE_H_

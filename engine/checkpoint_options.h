@@ -104,7 +104,8 @@ struct CheckpointOptions {
   Fill fill = Fill::kOnDemand;
 
   // Restores the state of the random number generators for a replay: the CPU's, those of the
-  // devices of the arguments (at any nesting) and of the current device, and `generators`.
+  // devices of the arguments (at any nesting) and of the current device, `generators`, and the
+  // named states of each `RngStateTracker`.
   bool preserve_rng_state = true;
 
   // Ends a replay as soon as the last saved tensor that is still wanted has been recomputed. Turn

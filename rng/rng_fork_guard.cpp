@@ -2,26 +2,13 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/rng/rng_fork_guard.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <exception>
 
+#include "reprise/rng/internal/tracker_snapshot.h"
+#include "reprise/rng/internal/warnings.h"
+
 namespace reprise {
-namespace {
-
-void warn_not_restored(const RngState& state, const char* reason) noexcept {
-  try {
-    TORCH_WARN(
-        "[rng.fork] a generator was not set back to where it stood before the fork; the one on ",
-        state.device(), " refused: ", reason, "; set its seed before it is drawn from again");
-  } catch (
-      ...) {  // NOLINT(bugprone-empty-catch): a warning handler may throw, a destructor may not.
-  }
-}
-
-}  // namespace
-
 RngForkGuard::RngForkGuard(const RngSnapshot& start) {
   before_.reserve(start.states().size());
   for (const RngState& state : start.states()) {
@@ -29,6 +16,9 @@ RngForkGuard::RngForkGuard(const RngSnapshot& start) {
   }
   try {
     for (const RngState& state : start.states()) state.restore();
+    if (start.trackers_) {
+      trackers_ = std::make_unique<rng_internal::ReplayedTrackers>(*start.trackers_);
+    }
   } catch (...) {
     put_back();
     throw;
@@ -49,10 +39,8 @@ void RngForkGuard::put_back() const noexcept {
   for (const RngState& state : before_) {
     try {
       state.restore();
-    } catch (const std::exception& error) {
-      warn_not_restored(state, error.what());
     } catch (...) {
-      warn_not_restored(state, "unknown exception");
+      rng_internal::warn_not_restored(state.device(), std::current_exception());
     }
   }
 }

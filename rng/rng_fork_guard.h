@@ -23,6 +23,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/util/SmallVector.h>
 
+#include <memory>
 #include <vector>
 
 #include "reprise/rng/export.h"
@@ -30,14 +31,20 @@
 
 namespace reprise {
 
+namespace rng_internal {
+class ReplayedTrackers;
+}
+
 // While alive, its generators may be moved freely; the destructor sets them back to where they were
 // when the guard was made, also when the scope is left by an exception. A generator that refuses is
 // named in a warning (TORCH_WARN), the others are still set back. Nothing is synchronised.
 class [[nodiscard]] REPRISE_API RngForkGuard {
  public:
   // Remembers where the generators of `start` stand now, and then sets them to the states of
-  // `start`. `start` need not outlive the guard. Throws what `RngState::capture` and
-  // `RngState::restore` throw; the generators that were set already are then back where they were.
+  // `start`. While the guard is alive, this thread sees the named states of each `RngStateTracker`
+  // as `start` has them, and what it does to them concerns nobody else. `start` need not outlive
+  // the guard. Throws what `RngState::capture` and `RngState::restore` throw; the generators that
+  // were set already are then back where they were.
   explicit RngForkGuard(const RngSnapshot& start);
 
   // Remembers where `generators` stand, and changes nothing. Undefined generators and repeated ones
@@ -52,6 +59,7 @@ class [[nodiscard]] REPRISE_API RngForkGuard {
   void put_back() const noexcept;
 
   c10::SmallVector<RngState, 2> before_;
+  std::unique_ptr<rng_internal::ReplayedTrackers> trackers_;  // null: none to restore
 };
 
 }  // namespace reprise

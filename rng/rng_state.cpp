@@ -3,82 +3,32 @@
 #include "reprise/rng/rng_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
-#include <ATen/DeviceAccelerator.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/detail/AcceleratorHooksInterface.h>
-#include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 
+#include "reprise/rng/internal/default_generators.h"
+#include "reprise/rng/internal/state_table.h"
+#include "reprise/rng/internal/tracker_snapshot.h"
+
 namespace reprise {
 namespace {
 
-using Hooks = at::AcceleratorHooksInterface;
+using rng_internal::current_accelerator;
+using rng_internal::default_generator;
+using rng_internal::is_in_use;
 
 // How often a state was restored on this thread; tells `RngSnapshot::complete` that a generator can
 // have been drawn from although it stands where it stood.
 thread_local std::uint64_t restores_on_this_thread = 0;
-
-// Null if `type` has no generators: it is no accelerator, or a backend without hooks.
-const Hooks* find_hooks(at::DeviceType type) {
-  if (!at::accelerator::isAccelerator(type)) return nullptr;
-  if (type == at::kPrivateUse1 && !at::isPrivateUse1HooksRegistered()) return nullptr;
-  return &at::globalContext().getAcceleratorHooksInterface(type);
-}
-
-// `device` with the index of the current device if it had none.
-at::Device with_index(at::Device device) {
-  if (device.has_index() || !c10::impl::hasDeviceGuardImpl(device.type())) return device;
-  return c10::impl::getDeviceGuardImpl(device.type())->getDevice();
-}
-
-// The current device of the accelerator, if there is one; asking does not initialise it. Not to be
-// cached: a PrivateUse1 backend may register, and the current device changes.
-std::optional<at::Device> current_accelerator() {
-  const std::optional<at::DeviceType> type = at::accelerator::getAccelerator();
-  if (!type || !c10::impl::hasDeviceGuardImpl(*type)) return std::nullopt;
-  const auto* guard = c10::impl::getDeviceGuardImpl(*type);
-  if (guard->deviceCount() == 0) return std::nullopt;
-  return guard->getDevice();
-}
-
-// A backend that cannot tell counts as in use: its generator is then captured rather than missed.
-// The last one is remembered, since each refusal is an exception and every region asks.
-bool is_in_use(at::Device device) {
-  static std::atomic<const Hooks*> cannot_tell = nullptr;
-  const Hooks* hooks = find_hooks(device.type());
-  if (hooks == nullptr) return false;
-  if (cannot_tell.load(std::memory_order_relaxed) == hooks) return true;
-  try {
-    return hooks->hasPrimaryContext(device.index());
-  } catch (const c10::NotImplementedError&) {
-    cannot_tell.store(hooks, std::memory_order_relaxed);
-    return true;
-  }
-}
-
-// Undefined if the device's backend has no generators.
-at::Generator default_generator(at::Device device) {
-  static std::atomic<const Hooks*> has_none = nullptr;
-  const Hooks* hooks = find_hooks(device.type());
-  if (hooks == nullptr || has_none.load(std::memory_order_relaxed) == hooks) return {};
-  try {
-    return hooks->getDefaultGenerator(with_index(device).index());
-  } catch (const c10::NotImplementedError&) {
-    has_none.store(hooks, std::memory_order_relaxed);
-    return {};
-  }
-}
 
 const c10::TensorImpl& check_state_tensor(const c10::intrusive_ptr<c10::TensorImpl>& state,
                                           at::Device device) {
@@ -105,12 +55,23 @@ c10::intrusive_ptr<c10::TensorImpl> copy_state_tensor(const c10::GeneratorImpl& 
   return copy.getIntrusivePtr();
 }
 
+bool have_equal_bytes(const c10::TensorImpl& a, const c10::TensorImpl& b) {
+  const std::size_t size = byte_count(a);
+  return size == byte_count(b) && (size == 0 || std::memcmp(a.data(), b.data(), size) == 0);
+}
+
 bool has_state_tensor(const c10::GeneratorImpl& impl, const c10::TensorImpl& expected) {
   const auto held = impl.get_state();
-  const c10::TensorImpl& state = check_state_tensor(held, impl.device());
-  const std::size_t size = byte_count(state);
-  return size == byte_count(expected) &&
-         (size == 0 || std::memcmp(state.data(), expected.data(), size) == 0);
+  return have_equal_bytes(check_state_tensor(held, impl.device()), expected);
+}
+
+void check_defined(const at::Generator& generator, const char* verb) {
+  if (!generator.defined()) {
+    throw std::invalid_argument(
+        std::string("[rng.") + verb +
+        "] an undefined generator has no state; received at::Generator(); pass a "
+        "generator such as at::detail::getDefaultCPUGenerator()");
+  }
 }
 
 bool is_mt19937(const c10::GeneratorImpl& impl) {
@@ -143,15 +104,13 @@ struct RngState::CpuEngine {
     impl.set_next_double_normal_sample(next_double);
   }
 
-  [[nodiscard]] bool is_current(at::CPUGeneratorImpl& impl) const {
-    const at::mt19937 engine_now = impl.engine();
-    const at::mt19937_data_pod& then = data_of(engine);
-    const at::mt19937_data_pod& now = data_of(engine_now);
-    return then.left_ == now.left_ && then.next_ == now.next_ && then.seed_ == now.seed_ &&
-           then.seeded_ == now.seeded_ &&
-           std::memcmp(then.state_.data(), now.state_.data(), sizeof(then.state_)) == 0 &&
-           next_float == impl.next_float_normal_sample() &&
-           next_double == impl.next_double_normal_sample();
+  friend bool operator==(const CpuEngine& a, const CpuEngine& b) {
+    const at::mt19937_data_pod& x = data_of(a.engine);
+    const at::mt19937_data_pod& y = data_of(b.engine);
+    return x.left_ == y.left_ && x.next_ == y.next_ && x.seed_ == y.seed_ &&
+           x.seeded_ == y.seeded_ &&
+           std::memcmp(x.state_.data(), y.state_.data(), sizeof(x.state_)) == 0 &&
+           a.next_float == b.next_float && a.next_double == b.next_double;
   }
 
   at::mt19937 engine;
@@ -178,18 +137,29 @@ RngState::Value RngState::read(c10::GeneratorImpl& impl) {
 }
 
 RngState RngState::capture(const at::Generator& generator) {
-  if (!generator.defined()) {
-    throw std::invalid_argument(
-        "[rng.capture] an undefined generator has no state; received at::Generator(); pass a "
-        "generator such as at::detail::getDefaultCPUGenerator()");
-  }
+  check_defined(generator, "capture");
   c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
   const std::scoped_lock lock(impl.mutex_);
   return {generator, read(impl)};
 }
 
+RngState RngState::seeded(const at::Generator& generator, std::uint64_t seed) {
+  check_defined(generator, "seeded");
+  at::Generator clone;
+  {
+    const std::scoped_lock lock(generator.unsafeGetGeneratorImpl()->mutex_);
+    clone = generator.clone();
+  }
+  clone.set_current_seed(seed);
+  return {generator, read(*clone.unsafeGetGeneratorImpl())};
+}
+
 void RngState::restore() const {
   ++restores_on_this_thread;
+  set_generator();
+}
+
+void RngState::set_generator() const {
   c10::GeneratorImpl& impl = *generator_.unsafeGetGeneratorImpl();
   const std::scoped_lock lock(impl.mutex_);
   if (const auto* engine = std::get_if<std::shared_ptr<const CpuEngine>>(&value_)) {
@@ -206,12 +176,23 @@ bool RngState::is_current() const {
   c10::GeneratorImpl& impl = *generator_.unsafeGetGeneratorImpl();
   const std::scoped_lock lock(impl.mutex_);
   if (const auto* engine = std::get_if<std::shared_ptr<const CpuEngine>>(&value_)) {
-    return (*engine)->is_current(as_mt19937(impl));
+    return **engine == CpuEngine(as_mt19937(impl));
   }
   if (const auto* philox = std::get_if<Philox>(&value_)) {
     return impl.get_offset() == philox->offset && impl.current_seed() == philox->seed;
   }
   return has_state_tensor(impl, *std::get<StateTensor>(value_));
+}
+
+bool RngState::is_same(const RngState& other) const {
+  if (generator_ != other.generator_ || value_.index() != other.value_.index()) return false;
+  if (const auto* engine = std::get_if<std::shared_ptr<const CpuEngine>>(&value_)) {
+    return **engine == *std::get<std::shared_ptr<const CpuEngine>>(other.value_);
+  }
+  if (const auto* philox = std::get_if<Philox>(&value_)) {
+    return *philox == std::get<Philox>(other.value_);
+  }
+  return have_equal_bytes(*std::get<StateTensor>(value_), *std::get<StateTensor>(other.value_));
 }
 
 RngState RngState::start_of(const at::Generator& generator) {
@@ -233,6 +214,9 @@ RngSnapshot RngSnapshot::capture(std::span<const at::Device> devices,
                                  std::span<const at::Generator> extra) {
   RngSnapshot snapshot;
   snapshot.restores_before_ = restores_on_this_thread;
+  snapshot.tracker_uses_before_ = rng_internal::tracker_uses().uses;
+  snapshot.tracker_draws_before_ = rng_internal::tracker_uses().draws;
+  snapshot.trackers_ = rng_internal::TrackerSnapshot::capture();
   snapshot.add(at::detail::getDefaultCPUGenerator());
   for (const at::Device device : devices) snapshot.add_default_generator(device);
   snapshot.add_accelerator_in_use();
@@ -248,6 +232,11 @@ void RngSnapshot::complete() {
     const auto moved = [](const RngState& state) { return !state.is_current(); };
     states_.erase(std::partition(states_.begin(), states_.end(), moved), states_.end());
   }
+  const rng_internal::TrackerUses& now = rng_internal::tracker_uses();
+  drew_from_named_ = now.draws != tracker_draws_before_;
+  trackers_ = now.uses == tracker_uses_before_
+                  ? nullptr
+                  : rng_internal::TrackerSnapshot::completed(trackers_.get());
   completed_ = true;
 }
 

@@ -37,6 +37,11 @@
 
 namespace reprise {
 
+namespace rng_internal {
+class Fork;
+class TrackerSnapshot;
+}  // namespace rng_internal
+
 // The state of one generator at one moment, and the generator. Immutable and cheap to copy: copies
 // share what is large. Holds the generator alive.
 class REPRISE_API RngState {
@@ -54,6 +59,12 @@ class REPRISE_API RngState {
   // tensor is not a contiguous CPU tensor; whatever else reading the generator throws.
   [[nodiscard]] static RngState capture(const at::Generator& generator);
 
+  // Where `generator` would stand if it were seeded with `seed` now. The generator itself is not
+  // touched: a clone of it is seeded.
+  //
+  // Throws as `capture` does, and what cloning or seeding throws.
+  [[nodiscard]] static RngState seeded(const at::Generator& generator, std::uint64_t seed);
+
   // Sets the generator back to this state. The seed is set only if it differs, because setting it
   // is refused while a CUDA graph is captured and resets the offset. Throws whatever setting the
   // generator throws, which may leave its seed set and its offset not.
@@ -63,16 +74,21 @@ class REPRISE_API RngState {
   // Philox.
   [[nodiscard]] bool is_current() const;
 
+  // The same state of the same generator.
+  friend bool operator==(const RngState& a, const RngState& b) { return a.is_same(b); }
+
   [[nodiscard]] const at::Generator& generator() const noexcept { return generator_; }
   [[nodiscard]] at::Device device() const { return generator_.device(); }
 
  private:
   friend class RngSnapshot;
+  friend class rng_internal::Fork;
 
   struct CpuEngine;
   struct Philox {
     std::uint64_t seed = 0;
     std::uint64_t offset = 0;  // a multiple of 4 on CUDA
+    friend bool operator==(const Philox&, const Philox&) = default;
   };
   using StateTensor = c10::intrusive_ptr<c10::TensorImpl>;
   using Value = std::variant<std::shared_ptr<const CpuEngine>, Philox, StateTensor>;
@@ -82,6 +98,9 @@ class REPRISE_API RngState {
   // std::nullopt if `impl` refuses its seed or offset. The caller holds the mutex.
   static std::optional<Philox> read_philox(const c10::GeneratorImpl& impl);
   static Value read(c10::GeneratorImpl& impl);
+  [[nodiscard]] bool is_same(const RngState& other) const;
+  // As `restore`, but `RngSnapshot::complete` is not told: what was drawn meanwhile is known.
+  void set_generator() const;
   // Where a generator with offsets started that was seeded when its device came into use.
   static RngState start_of(const at::Generator& generator);
 
@@ -89,7 +108,9 @@ class REPRISE_API RngState {
   Value value_;
 };
 
-// The states of the generators that a region may draw from, taken when its forward starts.
+// The states of the generators that a region may draw from, taken when its forward starts, and with
+// them the named states of each `RngStateTracker` and the forks of it that the calling thread is
+// in.
 class REPRISE_API RngSnapshot {
  public:
   // Captures the default CPU generator, always; the default generator of each of `devices`; that of
@@ -109,7 +130,8 @@ class REPRISE_API RngSnapshot {
                                            std::span<const at::Generator> extra = {});
 
   // To be called once, on the same thread, when the region's forward has ended.
-  // Drops the states whose generators have not moved, unless an `RngState` was restored on this
+  // Drops the states of the trackers if this thread has not used one since, and
+  // the states whose generators have not moved, unless an `RngState` was restored on this
   // thread in between (by an `RngForkGuard` of the region's own, or a replay inside it): then a
   // generator can have been drawn from and put back. A region that puts generators back by other
   // means (`Generator::set_state`) after having drawn from the state it was entered with needs its
@@ -121,8 +143,11 @@ class REPRISE_API RngSnapshot {
   // `RngState::is_current` throws.
   void complete();
 
-  // After `complete()`: true if the region drew from a captured generator, as far as can be told.
-  [[nodiscard]] bool drew_random_numbers() const noexcept { return !states_.empty(); }
+  // After `complete()`: true if the region drew from a captured generator or a named state, as far
+  // as can be told.
+  [[nodiscard]] bool drew_random_numbers() const noexcept {
+    return !states_.empty() || drew_from_named_;
+  }
 
   // In no particular order; each generator at most once.
   [[nodiscard]] std::span<const RngState> states() const noexcept {
@@ -130,6 +155,8 @@ class REPRISE_API RngSnapshot {
   }
 
  private:
+  friend class RngForkGuard;
+
   RngSnapshot() = default;
 
   void add(const at::Generator& generator);
@@ -143,7 +170,11 @@ class REPRISE_API RngSnapshot {
   std::optional<at::Device> idle_accelerator_;
   bool accelerator_was_in_use_ = false;
   bool completed_ = false;
+  bool drew_from_named_ = false;
   std::uint64_t restores_before_ = 0;
+  std::uint64_t tracker_uses_before_ = 0;
+  std::uint64_t tracker_draws_before_ = 0;
+  std::shared_ptr<const rng_internal::TrackerSnapshot> trackers_;  // null: nothing to restore
 };
 
 }  // namespace reprise

@@ -16,6 +16,7 @@ namespace {
 struct FakeHooks : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 2; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return FakeAccelerator::instance().is_in_use(index);
   }
