@@ -9,6 +9,7 @@
 #include "reprise/rng/internal/warnings.h"
 
 namespace reprise {
+
 RngForkGuard::RngForkGuard(const RngSnapshot& start) {
   before_.reserve(start.states().size());
   for (const RngState& state : start.states()) {

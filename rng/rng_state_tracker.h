@@ -61,7 +61,7 @@ struct NamedRngState {
 };
 
 // While alive, the generators draw from a named state; see `RngStateTracker::fork`. Must end on the
-// thread that made it.
+// thread that made it, before the forks that were made there earlier.
 class [[nodiscard]] REPRISE_API RngTrackerFork {
  public:
   // Keeps where the named state stands now, and sets the generators back to where they stood before
@@ -105,8 +105,8 @@ class REPRISE_API RngStateTracker {
   // current device draw from the named state. Forks nest. One of a name that is active already, be
   // it right inside or further in, goes on where the stream stands, and the outer one goes on
   // behind it: no number is drawn twice. A fork wakes no device; one that comes into use inside of
-  // it draws from the named state as well. Nothing is synchronised. Costs a few copies of
-  // the CPU generator's 2.5 KB, and a few integers for a Philox generator.
+  // it draws from the named state as well. Nothing is synchronised. Costs a few copies of the CPU
+  // generator's 2.5 KB, and a few integers for a Philox generator.
   //
   // Seeding inside a fork (torch::manual_seed) seeds the named state. Changing the current device
   // inside takes a fork of its own. While a CUDA graph is captured a fork is refused by LibTorch,
