@@ -19,6 +19,7 @@
 #ifndef REPRISE_REPRISE_H_
 #define REPRISE_REPRISE_H_
 
+#include "reprise/engine/activation_checkpointing_config.h"
 #include "reprise/engine/bypass_mode.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"

@@ -148,6 +148,10 @@ struct CheckpointOptions {
   // back, besides its own. Negative is an error.
   int prefetch_depth = 1;
 
+  // Waits for the accelerator's current device, if it is in use, before and after forward and each
+  // replay, so that the times in `memory_report()` are those of the region's kernels. Slow.
+  bool synchronize_boundary = false;
+
   // Generators of the caller's own that the region's code draws from. Generators among the
   // arguments are found by themselves.
   std::vector<at::Generator> generators = {};

@@ -51,12 +51,15 @@ struct OperatorReport {
 // All regions of one name since the collection began.
 struct RegionReport {
   std::string name;
-  std::int64_t runs = 0;           // forward runs
-  std::int64_t slots = 0;          // tensors that autograd saved
-  std::int64_t dropped_bytes = 0;  // bytes of those tensors, a storage counted once a run
-  std::int64_t kept_bytes = 0;     // bytes of the inputs, and of what a policy keeps
+  std::int64_t runs = 0;                     // forward runs
+  std::chrono::nanoseconds forward_time{0};  // host time of those
+  std::int64_t slots = 0;                    // tensors that autograd saved
+  std::int64_t dropped_bytes = 0;            // bytes of those tensors, a storage counted once a run
+  std::int64_t kept_bytes = 0;               // bytes of the inputs, and of what a policy keeps
   std::int64_t replays = 0;
-  std::chrono::nanoseconds replay_time{0};  // host time on the replaying threads
+  // Host time on the replaying threads. Like forward_time it is that of the device's kernels too
+  // with `CheckpointOptions::synchronize_boundary`.
+  std::chrono::nanoseconds replay_time{0};
 
   // Of regions with a tape: the operators on it, the bytes of that record, and, part of kept_bytes,
   // what had to be kept because no operator that the dispatcher saw has made it.

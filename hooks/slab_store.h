@@ -39,6 +39,9 @@ struct SlabOptions {
   // slab of its own, and the next step one that has room for all that were there at a time.
   std::size_t initial_bytes = 0;
 
+  // The same, as room for so many tensors as large as the first.
+  std::size_t initial_tensors = 0;
+
   // Smaller tensors are handed on.
   std::size_t min_bytes = 4096;
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -15,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/internal/boundary.h"
+#include "reprise/engine/internal/configuration.h"
 #include "reprise/engine/internal/frame.h"
 #include "reprise/engine/internal/group_state.h"
 #include "reprise/engine/internal/profiler_range.h"
@@ -97,6 +100,7 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
   record.describe = std::move(options.determinism_fn);
   record.input_store = std::move(options.input_store);
   record.prefetch_depth = options.prefetch_depth;
+  record.synchronizes = options.synchronize_boundary;
   record.code = std::move(code);
   record.stats = stats_for(record.name);
   if (record.stats) {
@@ -155,7 +159,10 @@ class ForwardRegion::Impl {
     if (group && !is_recomputing()) {
       group->add_forward(frame_);
     }
+    synchronizes_ = frame_->record_of_forward().synchronizes;
+    wait_at_boundary(synchronizes_);
     range_.emplace("reprise::forward", frame_->name());
+    start_ = std::chrono::steady_clock::now();
     context_.emplace(std::move(contexts.forward));
     if (log != nullptr) {
       logging_.emplace(*log);
@@ -175,8 +182,15 @@ class ForwardRegion::Impl {
     hooks_.reset();
     logging_.reset();
     context_.reset();
-    range_.reset();
     const bool may_pack = std::uncaught_exceptions() == exceptions_at_start_;
+    if (may_pack) {
+      wait_at_boundary(synchronizes_);
+    }
+    range_.reset();
+    if (const auto& stats = frame_->record_of_forward().stats) {
+      stats->forward_nanoseconds.fetch_add(
+          std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_).count());
+    }
     const bool has_slots = frame_->complete_forward(may_pack);
     if (!preserves_rng_ && has_slots) {
       unpreserved_rng_->complete();
@@ -216,6 +230,8 @@ class ForwardRegion::Impl {
   const bool preserves_rng_;
   const TapeRecorder::Options tape_options_;
   const int exceptions_at_start_ = std::uncaught_exceptions();
+  bool synchronizes_ = false;
+  std::chrono::steady_clock::time_point start_;
   std::optional<RngSnapshot> unpreserved_rng_;
   std::shared_ptr<Frame> frame_;
   std::optional<ProfilerRange> range_;
@@ -245,7 +261,8 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
 
 ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                              RegionInputs inputs)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(code), std::move(inputs))) {}
+    : impl_(std::make_unique<Impl>(with_configuration(std::move(options)), std::move(code),
+                                   std::move(inputs))) {}
 
 ForwardRegion::ForwardRegion(CheckpointOptions options)
     : ForwardRegion(std::move(options), nullptr, {}) {}

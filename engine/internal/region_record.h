@@ -38,6 +38,7 @@ struct RegionRecord {
   std::unique_ptr<RegionCode> code;              // null if the region has a tape
   std::shared_ptr<ActivationStore> input_store;  // or null
   int prefetch_depth = 0;
+  bool synchronizes = false;                   // wait_at_boundary()
   std::vector<RegionInput> inputs;             // each tensor once
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
   RegionState state;

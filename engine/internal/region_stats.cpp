@@ -65,6 +65,7 @@ void RegionStats::set_policy(std::shared_ptr<Policy> policy) {
 RegionReport RegionStats::report() const {
   RegionReport report{.name = name,
                       .runs = runs.load(),
+                      .forward_time = std::chrono::nanoseconds(forward_nanoseconds.load()),
                       .slots = slots.load(),
                       .dropped_bytes = dropped_bytes.load(),
                       .kept_bytes = kept_bytes.load(),

@@ -12,6 +12,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/internal/boundary.h"
 #include "reprise/engine/internal/profiler_range.h"
 #include "reprise/engine/internal/recomputing_scope.h"
 
@@ -208,6 +209,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   }
   const ProfilerRange range("reprise::recompute", record_.name);
   const RegionStateGuard state(record_.state);
+  wait_at_boundary(record_.synchronizes);
   const RecomputingScope recomputing;
   const hooks_internal::HooksEnabledGuard enabled;
   const hooks_internal::HookScope hooks(shared_from_this());
@@ -225,6 +227,11 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
     operators_ = std::make_unique<OperatorLog>();
     logging.emplace(*operators_);
   }
+  run_code(arguments);
+  wait_at_boundary(record_.synchronizes);
+}
+
+void ReplayPass::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
   exceptions_at_start_ = std::uncaught_exceptions();
   try {

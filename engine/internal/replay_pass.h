@@ -67,6 +67,8 @@ class ReplayPass final : public hooks_internal::HookProvider,
   void check_untouched(std::span<const at::Tensor> inputs,
                        std::span<const std::int64_t> versions) const;
   void run_region(std::span<const at::Tensor> inputs);
+  // Up to its end or the early stop.
+  void run_code(std::vector<at::Tensor>& arguments);
   void put_gradients_back();
   // The replay has the tensor from what the policy keeps.
   bool is_adopted(const at::Tensor& tensor) const;

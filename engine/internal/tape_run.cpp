@@ -11,6 +11,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/internal/boundary.h"
 #include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/profiler_range.h"
 #include "reprise/engine/internal/recomputing_scope.h"
@@ -51,6 +52,7 @@ TapeRun::Filled TapeRun::fill(std::optional<std::uint32_t> asked, Wants wants) {
     const at::NoGradGuard no_grad;
     const InterceptionScope unseen(nullptr);
     const RngForkGuard generators(generators_of(operators));
+    wait_at_boundary(record_.synchronizes);
     for (const std::uint32_t index : operators) {
       run(index, wants);
     }
@@ -60,6 +62,7 @@ TapeRun::Filled TapeRun::fill(std::optional<std::uint32_t> asked, Wants wants) {
         fill_slots_of_brought_back(value, wants);
       }
     }
+    wait_at_boundary(record_.synchronizes);
   }
   std::move(is_broken).Cancel();
   return std::exchange(filled_, {});

@@ -49,7 +49,7 @@ C10_HOST_DEVICE inline std::uint64_t bytes_of_bits(std::uint8_t bits) {
 // The larger one; a NaN is larger than anything.
 template <class Wide>
 C10_HOST_DEVICE Wide larger(Wide a, Wide b) {
-  return b > a || b != b ? b : a;
+  return b > a || std::isnan(b) ? b : a;
 }
 
 enum class BlockFormat : std::uint8_t { kInt8, kFloat8E4m3 };
@@ -80,7 +80,7 @@ C10_HOST_DEVICE std::uint8_t quantized_bits(Wide value, Wide scale, BlockFormat 
   } else if (format == BlockFormat::kInt8) {
     scaled = std::rint(scaled);
   }
-  if (scaled != scaled) {
+  if (std::isnan(scaled)) {
     return 0;
   }
   const Wide limit = static_cast<Wide>(largest(format));

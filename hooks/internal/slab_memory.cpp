@@ -123,7 +123,10 @@ std::shared_ptr<Slab> SlabMemory::slab_with_room(c10::Device device, std::size_t
       return slab;
     }
   }
-  const std::size_t wanted = std::max(slabs.wanted, options_.initial_bytes);
+  if (slabs.wanted == 0) {
+    slabs.wanted = std::max(options_.initial_bytes, options_.initial_tensors * length);
+  }
+  const std::size_t wanted = slabs.wanted;
   if (!slabs.slabs.empty() && wanted > 0) {
     ++growths_;
     TORCH_WARN_ONCE("[stores.slab] the slab of ", wanted, " bytes on ", device, " is full, and ",

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/activation_checkpointing_config.h"
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <variant>
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kSection = "activation_checkpointing";
+
+[[noreturn]] void refuse_json(const std::string& what) {
+  throw std::invalid_argument("[checkpoint.from_json] " + what);
+}
+
+using Field = std::variant<bool*, std::optional<std::int64_t>*>;
+
+void set(bool& field, const std::string& key, const Json& value) {
+  if (!value.is_boolean()) {
+    refuse_json(key + " is " + value.dump() + "; it must be true or false");
+  }
+  field = value.get<bool>();
+}
+
+void set(std::optional<std::int64_t>& field, const std::string& key, const Json& value) {
+  if (!value.is_number_integer()) {
+    refuse_json(key + " is " + value.dump() + "; it must be an integer or null");
+  }
+  field = value.get<std::int64_t>();
+}
+
+void set_fields(ActivationCheckpointingConfig& config, const Json& section) {
+  const std::map<std::string, Field> fields = {
+      {"partition_activations", &config.partition_activations},
+      {"cpu_checkpointing", &config.cpu_checkpointing},
+      {"contiguous_memory_optimization", &config.contiguous_memory_optimization},
+      {"number_checkpoints", &config.number_checkpoints},
+      {"synchronize_checkpoint_boundary", &config.synchronize_checkpoint_boundary},
+      {"profile", &config.profile}};
+  for (const auto& [key, value] : section.items()) {
+    const auto field = fields.find(key);
+    if (field == fields.end()) {
+      std::string known;
+      for (const auto& [name, unused] : fields) {
+        known += (known.empty() ? "" : ", ") + name;
+      }
+      refuse_json("there is no key '" + key + "' in " + kSection + "; there are " + known);
+    }
+    if (!value.is_null()) {
+      std::visit([&, &name = key, &found = value](auto* to) { set(*to, name, found); },
+                 field->second);
+    }
+  }
+}
+
+}  // namespace
+
+ActivationCheckpointingConfig ActivationCheckpointingConfig::from_json(std::string_view json) {
+  Json whole;
+  try {
+    whole = Json::parse(json);
+  } catch (const Json::parse_error& error) {
+    refuse_json(std::string("this is no JSON: ") + error.what());
+  }
+  const Json& section = whole.is_object() && whole.contains(kSection) ? whole[kSection] : whole;
+  if (!section.is_object()) {
+    refuse_json(std::string(kSection) + " is " + section.dump() + "; it must be an object");
+  }
+  ActivationCheckpointingConfig config;
+  set_fields(config, section);
+  return config;
+}
+
+ActivationCheckpointingConfig ActivationCheckpointingConfig::from_json_file(
+    const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    refuse_json("the file '" + path + "' cannot be read");
+  }
+  return from_json(text.str());
+}
+
+ActivationCheckpointingConfig with_overrides(ActivationCheckpointingConfig config,
+                                             const ActivationCheckpointingOverrides& overrides) {
+  const auto override_with = [](auto& field, const auto& with) {
+    if (with) {
+      field = *with;
+    }
+  };
+  override_with(config.partition_activations, overrides.partition_activations);
+  override_with(config.cpu_checkpointing, overrides.cpu_checkpointing);
+  override_with(config.contiguous_memory_optimization, overrides.contiguous_memory_optimization);
+  override_with(config.number_checkpoints, overrides.number_checkpoints);
+  override_with(config.synchronize_checkpoint_boundary, overrides.synchronize_checkpoint_boundary);
+  override_with(config.profile, overrides.profile);
+  return config;
+}
+
+}  // namespace reprise
