@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "reprise/engine/checkpoint.h"
 #include "tests/device/device_cases.h"
@@ -16,10 +18,20 @@ namespace {
 
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
 
-// Whether all that the device's default stream was given has run.
+constexpr auto kKernel = milliseconds(100);
+
+// Whether all kernels that the device's default stream was given have run: freed memory, which is
+// overwritten at once, may still be queued.
 bool is_idle() {
   const c10::impl::VirtualGuardImpl guard(test_device().type());
-  return guard.queryStream(guard.getDefaultStream(test_device()));
+  const auto until = std::chrono::steady_clock::now() + kKernel / 2;
+  while (!guard.queryStream(guard.getDefaultStream(test_device()))) {
+    if (std::chrono::steady_clock::now() > until) {
+      return false;
+    }
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 struct Idle {
@@ -44,7 +56,7 @@ Idle run(CheckpointOptions options) {
     return RegionContexts{.forward = nullptr,
                           .recompute = std::make_shared<NotesWhetherIdle>(idle.after_replay)};
   };
-  const DelayGuard late({.kernel = milliseconds(20)});
+  const DelayGuard late({.kernel = kKernel, .free_at_once = true});
   const at::Tensor y = checkpoint(
       options, [](const at::Tensor& t) { return t.sin().cos(); }, x * 1);
   idle.after_forward = is_idle();
