@@ -4,7 +4,9 @@
 // File: reprise.h
 //
 // Everything that most programs need of Reprise in one include. It includes no header of
-// torch::nn; the wrappers for modules stand in "reprise/engine/checkpointed_module.h".
+// torch::nn and none of c10d: the wrappers for modules stand in
+// "reprise/engine/checkpointed_module.h", what makes process groups in
+// "reprise/partition/process_group.h".
 //
 // Not for a header of your own that is included in many places: name the one header that it needs
 // (usually "reprise/engine/checkpoint.h").
@@ -42,6 +44,12 @@
 #include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
+#if __has_include("reprise/partition/partitioned_store.h")  // not without LibTorch's distributed
+                                                            // part
+#include "reprise/partition/launch_environment.h"
+#include "reprise/partition/partition_error.h"
+#include "reprise/partition/partitioned_store.h"
+#endif
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/policies/name_scope.h"
 #include "reprise/policies/policies.h"

@@ -61,7 +61,8 @@ endfunction()
 
 # reprise_umbrella(HEADER reprise.h LINKS reprise::engine)
 #
-# Adds reprise::reprise, the target that users link, with its header "reprise/<HEADER>".
+# Adds reprise::reprise, the target that users link, with its header "reprise/<HEADER>"; and
+# reprise_libraries, which builds all that is installed.
 function(reprise_umbrella)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "HEADER" "LINKS")
   set(include_root "${PROJECT_BINARY_DIR}/include/umbrella")
@@ -72,6 +73,9 @@ function(reprise_umbrella)
     "$<BUILD_INTERFACE:${include_root}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(reprise_reprise INTERFACE ${ARG_LINKS})
   set_target_properties(reprise_reprise PROPERTIES EXPORT_NAME reprise)
+  get_property(components GLOBAL PROPERTY REPRISE_COMPONENTS)
+  list(TRANSFORM components PREPEND reprise_)
+  add_custom_target(reprise_libraries DEPENDS ${components})
   if(REPRISE_INSTALL)
     install(TARGETS reprise_reprise EXPORT repriseTargets)
     install(FILES ${ARG_HEADER} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
@@ -87,17 +91,20 @@ function(reprise_link_kernels target)
 endfunction()
 
 # reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
-#              LABELS unit TIMEOUT 120)
+#              LABELS unit TIMEOUT 120 PROCESSORS 2)
 #
 # Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer).
 # Its sources see torch/torch.h and gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT;PROCESSORS" "SOURCES;LINKS;LABELS")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
   endif()
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   reprise_warnings(${ARG_NAME})
@@ -117,13 +124,14 @@ function(reprise_test)
     # Loading LibTorch takes a sanitized program longer than most cases do: all in one process.
     add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_brief=1)
     set_tests_properties(${ARG_NAME} PROPERTIES
-      LABELS "${ARG_LABELS}" TIMEOUT 1800 ENVIRONMENT "${environment}")
+      LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} ENVIRONMENT "${environment}")
     return()
   endif()
   # Loading LibTorch takes seconds on a busy machine, and longer under a sanitizer.
   gtest_discover_tests(${ARG_NAME}
     DISCOVERY_TIMEOUT 180
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${environment}"
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ARG_PROCESSORS}
+               ENVIRONMENT "${environment}"
                SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 

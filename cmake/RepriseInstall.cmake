@@ -15,7 +15,13 @@ set(REPRISE_LIBTORCH_SAME_MINOR
     "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}...<${CMAKE_MATCH_1}.${next_minor}")
 set(REPRISE_LIBTORCH_COMPONENTS "")
 if(REPRISE_HAS_CUDA_KERNELS)
-  set(REPRISE_LIBTORCH_COMPONENTS " COMPONENTS CUDARuntime")
+  string(APPEND REPRISE_LIBTORCH_COMPONENTS " CUDARuntime")
+endif()
+if(REPRISE_HAS_NCCL)
+  string(APPEND REPRISE_LIBTORCH_COMPONENTS " CUDA")
+endif()
+if(REPRISE_LIBTORCH_COMPONENTS)
+  string(PREPEND REPRISE_LIBTORCH_COMPONENTS " COMPONENTS")
 endif()
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/reprise-config.cmake.in"
                               "${PROJECT_BINARY_DIR}/package/reprise-config.cmake"

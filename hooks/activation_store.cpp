@@ -10,6 +10,16 @@ namespace reprise {
 StoredTensor::~StoredTensor() = default;
 ActivationStore::~ActivationStore() = default;
 
+std::vector<std::unique_ptr<StoredTensor>> ActivationStore::put_all(
+    const std::vector<at::Tensor>& tensors, const std::string& /*owner*/) {
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  stored.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    stored.push_back(put(tensor));
+  }
+  return stored;
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep it
 std::shared_ptr<ActivationStore> ActivationStore::followed_by(std::shared_ptr<ActivationStore>) {
   throw std::invalid_argument(

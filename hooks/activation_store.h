@@ -28,6 +28,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "reprise/hooks/export.h"
 
@@ -66,6 +68,13 @@ class REPRISE_API ActivationStore {
   // Takes the values of `tensor` as they are on the current stream of its device, in any layout,
   // shape and dtype. Never changes its argument, nor holds its graph.
   virtual std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) = 0;
+
+  // Puts tensors that will be asked for together, as the inputs of a region are; `owner` names
+  // whose they are in messages, and may be empty. Gives as many in the same order. Unless
+  // overridden, each by itself: a store for which one large transfer is better than many small ones
+  // overrides it, and one that hands on should hand on together what it was given together.
+  virtual std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
+                                                             const std::string& owner);
 
   // A store that does as this one, and gives what it hands on (see stores.h) to `next`, after those
   // that it gives it to already. Throws std::invalid_argument unless overridden: a store that hands

@@ -78,6 +78,7 @@ std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
 // The same tensor passed twice is one input, so that it is one tensor in the replay as well.
 void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
   record.inputs.reserve(tensors.size());
+  std::vector<at::Tensor> to_store;
   record.argument_inputs.reserve(tensors.size());
   std::vector<const c10::TensorImpl*> known;
   for (const at::Tensor& tensor : tensors) {
@@ -85,8 +86,15 @@ void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
     record.argument_inputs.push_back(static_cast<std::uint32_t>(found - known.begin()));
     if (found == known.end()) {
       known.push_back(tensor.unsafeGetTensorImpl());
-      record.inputs.emplace_back(tensor, record.input_store);
+      if (record.input_store) {
+        to_store.push_back(tensor);
+      } else {
+        record.inputs.emplace_back(tensor);
+      }
     }
+  }
+  if (!to_store.empty()) {
+    record.inputs = RegionInput::keep_all(to_store, record.input_store, record.name);
   }
 }
 

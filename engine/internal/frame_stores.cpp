@@ -4,10 +4,27 @@
 // What a frame has in stores, and when it starts to come back.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "reprise/engine/internal/frame.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+// A hash map has another order in each process. Stores that communicate need the same in all.
+template <class Map>
+std::vector<std::pair<typename Map::key_type, const typename Map::mapped_type*>> in_order(
+    const Map& map) {
+  std::vector<std::pair<typename Map::key_type, const typename Map::mapped_type*>> entries;
+  entries.reserve(map.size());
+  for (const auto& [key, value] : map) {
+    entries.emplace_back(key, &value);
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+}  // namespace
 
 void Frame::follow_previous() {
   thread_local std::weak_ptr<Frame> last_of_thread;
@@ -44,17 +61,17 @@ void Frame::prefetch() {
     input.prefetch();
   }
   if (const auto kept = record_.trace ? record_.trace->kept() : nullptr) {
-    for (const auto& [index, results] : *kept) {
-      std::for_each(results.begin(), results.end(), [](const KeptResult& k) { k.prefetch(); });
+    for (const auto& [index, results] : in_order(*kept)) {
+      std::for_each(results->begin(), results->end(), [](const KeptResult& k) { k.prefetch(); });
     }
   }
   if (record_.tape) {
     const MutexLock lock(mutex_);
-    for (const auto& [value, given] : record_.tape->given) {
-      if (given.input) {
-        given.input->prefetch();
+    for (const auto& [value, given] : in_order(record_.tape->given)) {
+      if (given->input) {
+        given->input->prefetch();
       }
-      given.kept.prefetch();
+      given->kept.prefetch();
     }
   }
 }

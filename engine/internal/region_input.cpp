@@ -6,6 +6,10 @@
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
@@ -20,12 +24,16 @@ namespace {
 
 bool goes_through_hooks(const at::Tensor& tensor) {
   // As autograd does: numbers that LibTorch wrapped into tensors are none of the hooks' business.
-  return !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_inference();
+  return tensor.defined() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+         !tensor.is_inference();
 }
 
 }  // namespace
 
-RegionInput::RegionInput(const at::Tensor& tensor, const std::shared_ptr<ActivationStore>& store)
+RegionInput::RegionInput(const at::Tensor& tensor) : RegionInput(tensor, nullptr) {}
+
+RegionInput::RegionInput(const at::Tensor& tensor,
+                         std::unique_ptr<hooks_internal::StoreHooks> stored)
     : storage_(weak_storage_of(tensor)) {
   if (!tensor.defined()) {
     return;
@@ -40,11 +48,12 @@ RegionInput::RegionInput(const at::Tensor& tensor, const std::shared_ptr<Activat
   if (requires_grad_ && !tensor.is_leaf()) {
     edge_ = torch::autograd::impl::gradient_edge(tensor);
   }
-  if (goes_through_hooks(tensor) && store) {
-    auto hooks = std::make_unique<hooks_internal::StoreHooks>(store);
-    stored_ = hooks.get();
-    packed_ = std::move(hooks);
-  } else if (goes_through_hooks(tensor)) {
+  if (stored) {
+    stored_ = stored.get();
+    packed_ = std::move(stored);
+    return;
+  }
+  if (goes_through_hooks(tensor)) {
     packed_ = hooks_internal::make_ambient_hooks();
   }
   if (packed_) {
@@ -53,6 +62,28 @@ RegionInput::RegionInput(const at::Tensor& tensor, const std::shared_ptr<Activat
   } else {
     alias_ = detached_alias(tensor);
   }
+}
+
+std::vector<RegionInput> RegionInput::keep_all(const std::vector<at::Tensor>& tensors,
+                                               const std::shared_ptr<ActivationStore>& store,
+                                               const std::string& region) {
+  std::vector<RegionInput> inputs;
+  inputs.reserve(tensors.size());
+  if (store == nullptr) {
+    for (const at::Tensor& tensor : tensors) {
+      inputs.emplace_back(tensor);
+    }
+    return inputs;
+  }
+  std::vector<at::Tensor> to_store;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(to_store), goes_through_hooks);
+  auto stored = hooks_internal::StoreHooks::pack_all(store, to_store, region);
+  auto next = stored.begin();
+  for (const at::Tensor& tensor : tensors) {
+    inputs.push_back(
+        RegionInput(tensor, goes_through_hooks(tensor) ? std::move(*next++) : nullptr));
+  }
+  return inputs;
 }
 
 void RegionInput::prefetch() const {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reprise/hooks/internal/store_hooks.h"
 
@@ -23,11 +24,15 @@ namespace reprise::engine_internal {
 
 class RegionInput {
  public:
-  // Keeps `tensor` in `store`, or, if that is null, as the surrounding saved-tensor hooks want it
-  // (an enclosing region makes a slot of it), or an alias without them. The caller's tensor is not
-  // touched, and its graph is not held beyond the node that it comes from.
-  explicit RegionInput(const at::Tensor& tensor,
-                       const std::shared_ptr<ActivationStore>& store = nullptr);
+  // Keeps `tensor` as the surrounding saved-tensor hooks want it (an enclosing region makes a slot
+  // of it), or an alias without them. The caller's tensor is not touched, and its graph is not held
+  // beyond the node that it comes from.
+  explicit RegionInput(const at::Tensor& tensor);
+
+  // The same of all inputs of a region, by its name; in `store`, unless that is null.
+  static std::vector<RegionInput> keep_all(const std::vector<at::Tensor>& tensors,
+                                           const std::shared_ptr<ActivationStore>& store,
+                                           const std::string& region);
 
   // Starts to bring it back, if it is in a store.
   void prefetch() const;
@@ -51,6 +56,9 @@ class RegionInput {
   const void* storage() const { return storage_._unsafe_get_target(); }
 
  private:
+  // stored: the tensor in its store, or null.
+  RegionInput(const at::Tensor& tensor, std::unique_ptr<hooks_internal::StoreHooks> stored);
+
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed_;
   hooks_internal::StoreHooks* stored_ = nullptr;  // is `packed_`, if there is a store
   at::Tensor alias_;

@@ -142,9 +142,10 @@ std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& ali
 void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive,
                                bool may_pack) {
   const std::vector<bool> otherwise = looked_at_otherwise(alive);
+  std::vector<TapeValueId> to_pack;
+  std::vector<at::Tensor> tensors;
   for (const TapeValueId value : outside_) {
-    const auto found = tape_.given.find(value);
-    Tape::Given& input = found->second;
+    Tape::Given& input = tape_.given.at(value);
     if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
       input.lost = lost_words(input);
     }
@@ -154,11 +155,19 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
     }
     const bool is_packed = options_.input_store == nullptr || needed[value];
     if (may_pack && is_packed && input.why == Why::kOutside && !input.is_parameter && !input.lost) {
-      input.input.emplace(input.kept.alias, options_.input_store);
-      input.kept.alias.reset();
+      to_pack.push_back(value);
+      tensors.push_back(input.kept.alias);
     }
+  }
+  std::vector<RegionInput> inputs = RegionInput::keep_all(tensors, options_.input_store, region());
+  for (std::size_t i = 0; i < to_pack.size(); ++i) {
+    Tape::Given& input = tape_.given.at(to_pack[i]);
+    input.input.emplace(std::move(inputs[i]));
+    input.kept.alias.reset();
+  }
+  for (const TapeValueId value : outside_) {
     if (!needed[value]) {
-      tape_.given.erase(found);
+      tape_.given.erase(value);
     }
   }
 }

@@ -95,6 +95,11 @@ at::Tensor packed_copy(const at::Tensor& tensor) {
 
 at::Tensor in_a_row(const at::Tensor& packed) { return packed.as_strided({packed.numel()}, {1}); }
 
+at::Tensor as_packed(const at::Tensor& row, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  const c10::DimVector distinct = distinct_sizes(sizes, strides);
+  return row.as_strided(distinct, packed_strides(distinct, strides));
+}
+
 at::Tensor spread(const at::Tensor& packed, at::IntArrayRef sizes, at::IntArrayRef strides) {
   if (!are_elements_apart(packed.sizes(), strides)) {
     return packed.expand(sizes);

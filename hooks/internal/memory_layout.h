@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "reprise/hooks/export.h"
+
 namespace reprise::hooks_internal {
 
 // Whether the tensor is its storage, looked at through sizes, strides and offset: false for sparse,
@@ -18,26 +20,32 @@ inline bool is_dense(const at::Tensor& tensor) {
 
 // A view of a dense tensor with each dimension of stride 0 cut to the one element that it has in
 // memory.
-at::Tensor distinct_elements(const at::Tensor& tensor);
+REPRISE_API at::Tensor distinct_elements(const at::Tensor& tensor);
 
 // The elements of distinct_elements(), in the same order in memory, without gaps. Shares memory
 // with `tensor` if that has none.
-at::Tensor packed_elements(const at::Tensor& tensor);
+REPRISE_API at::Tensor packed_elements(const at::Tensor& tensor);
 
 // The same in memory of their own.
 at::Tensor packed_copy(const at::Tensor& tensor);
 
 // What packed_elements() or empty_packed() gave, as one dimension.
-at::Tensor in_a_row(const at::Tensor& packed);
+REPRISE_API at::Tensor in_a_row(const at::Tensor& packed);
 
 // A new tensor for what packed_elements() gives of a tensor of these sizes and strides.
 at::Tensor empty_packed(at::IntArrayRef sizes, at::IntArrayRef strides,
                         const at::TensorOptions& options);
 
+// The way back from in_a_row(): what packed_elements() gave of a tensor of these sizes and strides,
+// in the memory of `row`.
+REPRISE_API at::Tensor as_packed(const at::Tensor& row, at::IntArrayRef sizes,
+                                 at::IntArrayRef strides);
+
 // The way back: a tensor of these sizes and strides with the values of `packed`, in whose memory it
 // lies if that can be. Where elements overlap in memory in other ways than by a stride of 0, it has
 // the strides of `packed`.
-at::Tensor spread(const at::Tensor& packed, at::IntArrayRef sizes, at::IntArrayRef strides);
+REPRISE_API at::Tensor spread(const at::Tensor& packed, at::IntArrayRef sizes,
+                              at::IntArrayRef strides);
 
 }  // namespace reprise::hooks_internal
 

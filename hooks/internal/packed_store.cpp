@@ -140,18 +140,41 @@ std::optional<Payload> pack(const at::Tensor& tensor, bool find_constants) {
 }  // namespace
 
 std::unique_ptr<StoredTensor> PackedStore::put(const at::Tensor& tensor) {
+  return std::move(put_all({tensor}, "").front());
+}
+
+std::vector<std::unique_ptr<StoredTensor>> PackedStore::put_all(
+    const std::vector<at::Tensor>& tensors, const std::string& owner) {
   const at::NoGradGuard no_grad;
-  if (is_sparse(tensor)) {
-    return put_parts(*this, tensor);
+  std::vector<std::unique_ptr<StoredTensor>> stored(tensors.size());
+  std::vector<std::size_t> positions;
+  std::vector<std::optional<Form>> forms;
+  std::vector<at::Tensor> payloads;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    if (is_sparse(tensor)) {
+      stored[i] = put_parts(*this, tensor);
+      continue;
+    }
+    const auto packed =
+        is_packable(tensor) ? pack(detached_alias(tensor), options_.find_constants) : std::nullopt;
+    positions.push_back(i);
+    forms.push_back(packed ? std::optional(packed->form) : std::nullopt);
+    payloads.push_back(packed ? packed->tensor : tensor);
   }
-  const bool is_packable = is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg() &&
-                           tensor.numel() > 0 && tensor.nbytes() >= options_.min_bytes;
-  const std::shared_ptr<ActivationStore> next = or_device(next_);
-  auto packed = is_packable ? pack(detached_alias(tensor), options_.find_constants) : std::nullopt;
-  if (!packed) {
-    return next->put(tensor);
+  auto kept = or_device(next_)->put_all(payloads, owner);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const at::Tensor& tensor = tensors[positions[i]];
+    stored[positions[i]] =
+        forms[i] ? std::make_unique<PackedEntry>(tensor, *forms[i], std::move(kept[i]))
+                 : std::move(kept[i]);
   }
-  return std::make_unique<PackedEntry>(tensor, packed->form, next->put(packed->tensor));
+  return stored;
+}
+
+bool PackedStore::is_packable(const at::Tensor& tensor) const {
+  return is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg() && tensor.numel() > 0 &&
+         tensor.nbytes() >= options_.min_bytes;
 }
 
 std::shared_ptr<ActivationStore> PackedStore::followed_by(std::shared_ptr<ActivationStore> next) {

@@ -8,6 +8,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/stores.h"
@@ -21,9 +23,13 @@ class PackedStore final : public ActivationStore {
       : options_(options), next_(std::move(next)) {}
 
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
+  std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
+                                                     const std::string& owner) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
  private:
+  bool is_packable(const at::Tensor& tensor) const;
+
   const stores::PackedOptions options_;
   const std::shared_ptr<ActivationStore> next_;
 };

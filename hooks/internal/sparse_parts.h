@@ -23,7 +23,8 @@ REPRISE_API std::vector<at::Tensor> sparse_parts(const at::Tensor& tensor);
 
 // The indices and the values of a sparse tensor, each put in `store`. What comes back is coalesced
 // if the tensor was.
-std::unique_ptr<StoredTensor> put_parts(ActivationStore& store, const at::Tensor& tensor);
+REPRISE_API std::unique_ptr<StoredTensor> put_parts(ActivationStore& store,
+                                                    const at::Tensor& tensor);
 
 }  // namespace reprise::hooks_internal
 

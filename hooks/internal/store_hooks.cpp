@@ -36,6 +36,33 @@ void PutOrder::prefetch(std::size_t position) {
 StoreHooks::StoreHooks(std::shared_ptr<ActivationStore> store, std::shared_ptr<PutOrder> order)
     : store_(std::move(store)), order_(std::move(order)) {}
 
+std::vector<std::unique_ptr<StoreHooks>> StoreHooks::pack_all(
+    const std::shared_ptr<ActivationStore>& store, const std::vector<at::Tensor>& tensors,
+    const std::string& owner) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::unique_ptr<StoreHooks>> hooks;
+  std::vector<at::Tensor> to_put;
+  for (const at::Tensor& tensor : tensors) {
+    hooks.push_back(std::make_unique<StoreHooks>(nullptr));
+    if (is_parameter(tensor)) {
+      hooks.back()->stored_ = std::make_shared<KeptTensor>(tensor);
+    } else {
+      to_put.push_back(detached_alias(tensor));
+    }
+  }
+  if (to_put.empty()) {
+    return hooks;
+  }
+  auto stored = store->put_all(to_put, owner);
+  auto next = stored.begin();
+  for (const auto& hook : hooks) {
+    if (hook->stored_ == nullptr) {
+      hook->stored_ = std::move(*next++);
+    }
+  }
+  return hooks;
+}
+
 void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
   if (is_parameter(tensor)) {
     stored_ = std::make_shared<KeptTensor>(tensor);

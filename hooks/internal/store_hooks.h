@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reprise/hooks/activation_store.h"
@@ -44,12 +45,18 @@ class REPRISE_API StoreHooks final : public torch::autograd::SavedVariableHooks 
   explicit StoreHooks(std::shared_ptr<ActivationStore> store,
                       std::shared_ptr<PutOrder> order = nullptr);
 
+  // Those of `tensors`, packed: with one call of the store for all that go there. owner: see
+  // ActivationStore::put_all().
+  static std::vector<std::unique_ptr<StoreHooks>> pack_all(
+      const std::shared_ptr<ActivationStore>& store, const std::vector<at::Tensor>& tensors,
+      const std::string& owner);
+
   void call_pack_hook(const at::Tensor& tensor) override;
   at::Tensor call_unpack_hook() override;
   void prefetch() { stored_->prefetch(); }
 
  private:
-  std::shared_ptr<ActivationStore> store_;
+  std::shared_ptr<ActivationStore> store_;  // until something is packed
   std::shared_ptr<PutOrder> order_;
   std::shared_ptr<StoredTensor> stored_;
   std::optional<std::size_t> position_;

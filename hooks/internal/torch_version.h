@@ -5,8 +5,10 @@
 #ifndef REPRISE_HOOKS_INTERNAL_TORCH_VERSION_H_
 #define REPRISE_HOOKS_INTERNAL_TORCH_VERSION_H_
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>  // an Edge of 2.15 needs all of Node
 
 #include <cstdint>
 #include <string_view>
@@ -33,6 +35,17 @@ Kind own_debug_info_kind() {
     return static_cast<Kind>(kNumber);
   } else {
     return Kind(&kName);
+  }
+}
+
+// Gathers `part` of each rank into `whole`, one after another. A template, so that only those who
+// use it need c10d's headers. The name is a new one from 2.14 on.
+template <class ProcessGroup>
+auto all_gather_into(ProcessGroup& group, at::Tensor& whole, at::Tensor& part) {
+  if constexpr (requires { group.all_gather_single(whole, part); }) {
+    return group.all_gather_single(whole, part);
+  } else {
+    return group._allgather_base(whole, part);
   }
 }
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tensors that were put together, and come back together.
+//
+// Note [Collectives in one order]: each gather must be started by all ranks, and two gathers in the
+// same order by all. So whether a call gathers depends on the calls before it alone, and never on
+// time, on what is free, or on whether somebody still holds what was gathered before.
+#ifndef REPRISE_PARTITION_INTERNAL_PARTITIONED_SLAB_H_
+#define REPRISE_PARTITION_INTERNAL_PARTITIONED_SLAB_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/hooks/activation_store.h"
+#include "reprise/partition/internal/gatherer.h"
+#include "reprise/partition/internal/slab_layout.h"
+
+namespace reprise::partition_internal {
+
+class PartitionedSlab {
+ public:
+  // Puts this rank's part in `next`. is_handed_on: that is a store which may have to bring it back.
+  static std::shared_ptr<PartitionedSlab> put(std::shared_ptr<Gatherer> gatherer,
+                                              const std::vector<at::Tensor>& tensors,
+                                              ActivationStore& next, bool is_handed_on,
+                                              const std::string& owner);
+
+  PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout, GatherWords words,
+                  std::unique_ptr<StoredTensor> part, bool is_handed_on);
+
+  // What the entry of the tensor at `index` is asked.
+  void prefetch(std::size_t index);
+  at::Tensor get(std::size_t index);
+  void let_go(std::size_t index);
+  std::size_t device_bytes(std::size_t index) const;
+
+ private:
+  struct Entry {
+    bool is_alive = true;
+    bool is_got = false;         // since the gather
+    bool is_prefetched = false;  // since the slab was given up
+  };
+
+  void gather();
+  // Gives up what was gathered once everybody has it. What is returned goes outside of the lock.
+  std::optional<Gather> give_up_if_done();
+
+  const std::shared_ptr<Gatherer> gatherer_;
+  const SlabLayout layout_;
+  const GatherWords words_;
+  const bool is_handed_on_;
+  const std::unique_ptr<StoredTensor> part_;
+
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+  std::optional<Gather> gathered_;  // or on its way
+};
+
+class SlabEntry final : public StoredTensor {
+ public:
+  SlabEntry(std::shared_ptr<PartitionedSlab> slab, std::size_t index)
+      : slab_(std::move(slab)), index_(index) {}
+  ~SlabEntry() override { slab_->let_go(index_); }
+
+  void prefetch() override { slab_->prefetch(index_); }
+  at::Tensor get() override { return slab_->get(index_); }
+  [[nodiscard]] std::size_t device_bytes() const override { return slab_->device_bytes(index_); }
+
+ private:
+  const std::shared_ptr<PartitionedSlab> slab_;
+  const std::size_t index_;
+};
+
+}  // namespace reprise::partition_internal
+
+#endif  // REPRISE_PARTITION_INTERNAL_PARTITIONED_SLAB_H_

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/partition/partition_error.h"
+
+#include <utility>
+
+namespace reprise {
+
+PartitionError::PartitionError(std::string message)
+    : c10::Error({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, std::move(message)) {}
+
+}  // namespace reprise
