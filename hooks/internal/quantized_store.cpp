@@ -22,8 +22,6 @@
 namespace reprise::hooks_internal {
 namespace {
 
-using stores::QuantizedOptions;
-
 bool is_quantizable(at::ScalarType dtype) {
   return dtype == at::kHalf || dtype == at::kBFloat16 || dtype == at::kFloat ||
          dtype == at::kDouble;
