@@ -131,14 +131,13 @@ ConfigurationPtr current_configuration() {
   return process().configuration;
 }
 
-CheckpointOptions with_configuration(CheckpointOptions options) {
+void apply_configuration(CheckpointOptions& options) {
   if (const ConfigurationPtr configuration = current_configuration()) {
     if (!options.input_store) {
       options.input_store = configuration->input_store;
     }
     options.synchronize_boundary |= configuration->synchronizes;
   }
-  return options;
 }
 
 }  // namespace engine_internal

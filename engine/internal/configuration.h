@@ -23,8 +23,8 @@ struct Configuration {
 // The one in force on this thread now; null for none.
 std::shared_ptr<const Configuration> current_configuration();
 
-// What the options leave open, as configured.
-CheckpointOptions with_configuration(CheckpointOptions options);
+// Sets what the options leave open as it is configured.
+void apply_configuration(CheckpointOptions& options);
 
 }  // namespace reprise::engine_internal
 

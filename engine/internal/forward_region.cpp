@@ -77,25 +77,17 @@ std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
 
 // The same tensor passed twice is one input, so that it is one tensor in the replay as well.
 void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
-  record.inputs.reserve(tensors.size());
-  std::vector<at::Tensor> to_store;
   record.argument_inputs.reserve(tensors.size());
-  std::vector<const c10::TensorImpl*> known;
+  std::vector<at::Tensor> distinct;
   for (const at::Tensor& tensor : tensors) {
-    const auto found = std::find(known.begin(), known.end(), tensor.unsafeGetTensorImpl());
-    record.argument_inputs.push_back(static_cast<std::uint32_t>(found - known.begin()));
-    if (found == known.end()) {
-      known.push_back(tensor.unsafeGetTensorImpl());
-      if (record.input_store) {
-        to_store.push_back(tensor);
-      } else {
-        record.inputs.emplace_back(tensor);
-      }
+    const auto found = std::find_if(distinct.begin(), distinct.end(),
+                                    [&](const at::Tensor& known) { return known.is_same(tensor); });
+    record.argument_inputs.push_back(static_cast<std::uint32_t>(found - distinct.begin()));
+    if (found == distinct.end()) {
+      distinct.push_back(tensor);
     }
   }
-  if (!to_store.empty()) {
-    record.inputs = RegionInput::keep_all(to_store, record.input_store, record.name);
-  }
+  record.inputs = RegionInput::keep_all(distinct, record.input_store, record.name);
 }
 
 RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
@@ -170,7 +162,9 @@ class ForwardRegion::Impl {
     synchronizes_ = frame_->record_of_forward().synchronizes;
     wait_at_boundary(synchronizes_);
     range_.emplace("reprise::forward", frame_->name());
-    start_ = std::chrono::steady_clock::now();
+    if (frame_->record_of_forward().stats) {
+      start_ = std::chrono::steady_clock::now();
+    }
     context_.emplace(std::move(contexts.forward));
     if (log != nullptr) {
       logging_.emplace(*log);
@@ -268,9 +262,10 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
 }
 
 ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
-                             RegionInputs inputs)
-    : impl_(std::make_unique<Impl>(with_configuration(std::move(options)), std::move(code),
-                                   std::move(inputs))) {}
+                             RegionInputs inputs) {
+  apply_configuration(options);
+  impl_ = std::make_unique<Impl>(std::move(options), std::move(code), std::move(inputs));
+}
 
 ForwardRegion::ForwardRegion(CheckpointOptions options)
     : ForwardRegion(std::move(options), nullptr, {}) {}

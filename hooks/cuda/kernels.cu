@@ -64,10 +64,6 @@ __global__ void unpack_bits(const std::uint8_t* bits, std::int64_t length, std::
   }
 }
 
-// In which to compute.
-template <class T>
-using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 template <class Wide>
 __device__ Wide largest_of_warp(Wide value) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {

@@ -10,13 +10,14 @@
 
 #include "reprise/hooks/internal/background.h"
 #include "reprise/hooks/internal/background_memory.h"
+#include "reprise/hooks/internal/current_stream.h"
 
 namespace reprise::hooks_internal {
 namespace {
 
 EventPtr record_on_device(c10::Device device) {
-  return device.is_cpu() ? nullptr
-                         : record_now(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  const auto stream = current_stream_of(device);
+  return stream ? record_now(*stream) : nullptr;
 }
 
 // Waits for the copy.

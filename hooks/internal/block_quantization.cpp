@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "reprise/hooks/internal/device_kernels.h"
@@ -29,9 +28,6 @@ constexpr std::int64_t kElementsATask = 1 << 13;
 
 // In which to compute.
 at::ScalarType wide(at::ScalarType dtype) { return dtype == at::kDouble ? dtype : at::kFloat; }
-
-template <class T>
-using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 at::ScalarType dtype_of(QuantizedFormat format) {
   return format == QuantizedFormat::kInt8 ? at::kChar : at::kFloat8_e4m3fn;

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 namespace reprise::hooks_internal {
 
@@ -45,6 +46,10 @@ C10_HOST_DEVICE inline std::uint8_t bits_of_bytes(std::uint64_t bytes) {
 C10_HOST_DEVICE inline std::uint64_t bytes_of_bits(std::uint8_t bits) {
   return nonzero_bytes((bits * 0x0101010101010101U) & 0x8040201008040201U);
 }
+
+// In which to compute.
+template <class T>
+using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // The larger one; a NaN is larger than anything.
 template <class Wide>

@@ -3,28 +3,21 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <utility>
 
+#include "reprise/hooks/internal/current_stream.h"
 #include "reprise/hooks/internal/host_memory.h"
 
 namespace reprise::hooks_internal {
-namespace {
-
-c10::Stream current_stream(c10::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
-}  // namespace
 
 HostEntry::HostEntry(std::shared_ptr<HostMemory> memory, const at::Tensor& bytes,
                      std::shared_ptr<ActivationStore> next)
     : memory_(std::move(memory)),
       next_(std::move(next)),
       origin_(bytes),
-      put_stream_(current_stream(bytes.device())),
+      put_stream_(*current_stream_of(bytes.device())),
       put_(record_now(put_stream_)),
       device_bytes_(bytes) {}
 
@@ -93,7 +86,7 @@ at::Tensor HostEntry::get() {
   if (!loaded_.defined()) {
     start_copy_in();
   }
-  memory_->wait_for(*copied_in_, current_stream(put_stream_.device()), &HostCounters::waits,
+  memory_->wait_for(*copied_in_, *current_stream_of(put_stream_.device()), &HostCounters::waits,
                     &HostCounters::wait_time);
   origin_.note_given(loaded_);
   return std::exchange(loaded_, at::Tensor());
@@ -102,7 +95,7 @@ at::Tensor HostEntry::get() {
 void HostEntry::start_copy_in() {
   const c10::Device device = put_stream_.device();
   const c10::DeviceGuard guard(device);
-  const c10::Stream stream = current_stream(device);
+  const c10::Stream stream = *current_stream_of(device);
   const at::Tensor loaded = at::empty({static_cast<std::int64_t>(origin_.size())},
                                       at::TensorOptions(at::kByte).device(device));
   const EventPtr allocated = record_now(stream);

@@ -4,12 +4,12 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "reprise/hooks/internal/current_stream.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 
 namespace reprise::hooks_internal {
@@ -19,13 +19,6 @@ constexpr std::size_t kAlignment = 512;  // of what allocators of accelerators g
 
 std::size_t rounded_up(std::size_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-// None for the CPU.
-std::optional<c10::Stream> current_stream_of(c10::Device device) {
-  return device.is_cpu()
-             ? std::nullopt
-             : std::optional(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }
 
 }  // namespace

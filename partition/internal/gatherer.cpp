@@ -3,12 +3,12 @@
 #include "reprise/partition/internal/gatherer.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/StringUtil.h>
 
 #include <stdexcept>
 #include <utility>
 
+#include "reprise/hooks/internal/current_stream.h"
 #include "reprise/hooks/internal/torch_version.h"
 #include "reprise/partition/internal/fingerprint.h"
 #include "reprise/partition/partition_error.h"
@@ -19,13 +19,6 @@ namespace {
 std::string plain_words(const std::exception& error) {
   const auto* const of_libtorch = dynamic_cast<const c10::Error*>(&error);
   return of_libtorch != nullptr ? of_libtorch->what_without_backtrace() : error.what();
-}
-
-std::optional<c10::Stream> current_stream(c10::Device device) {
-  if (device.is_cpu()) {
-    return std::nullopt;
-  }
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
 // A connection of its own: a rank that waits there holds nobody else up.
@@ -80,7 +73,7 @@ GatherWords Gatherer::words_for(const SlabLayout& layout, const std::vector<at::
 
 Gather Gatherer::start(const at::Tensor& part, const GatherWords& words) {
   Gather gather{at::empty({part.numel() * size()}, part.options()), nullptr,
-                current_stream(part.device())};
+                hooks_internal::current_stream_of(part.device())};
   at::Tensor input = part;
   const std::lock_guard lock(order_->mutex());
   if (check_store_) {
@@ -106,7 +99,8 @@ void Gatherer::wait(const Gather& gather, const GatherWords& words) const {
   if (!is_done) {
     fail(std::runtime_error("it was aborted"), words);
   }
-  const std::optional<c10::Stream> current = current_stream(gather.slab.device());
+  const std::optional<c10::Stream> current =
+      hooks_internal::current_stream_of(gather.slab.device());
   if (current && *current != *gather.stream) {
     gather.slab.record_stream(*current);
   }

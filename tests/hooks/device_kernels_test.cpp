@@ -9,19 +9,16 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "reprise/hooks/internal/bit_mask.h"
-#include "reprise/hooks/internal/block_quantization.h"
+#include "reprise/hooks/stores.h"
+#include "tests/hooks/quantized_cases.h"
 #include "tests/testing/bitwise.h"
 
 namespace reprise::device_kernels_test {
 namespace {
 
-using hooks_internal::Quantized;
 using stores::QuantizedFormat;
-using stores::QuantizedOptions;
 using testing::bitwise_equal;
 
 constexpr std::int64_t kLengths[] = {1, 7, 8, 9, 255, 4096, 100003, 40000001};
@@ -52,35 +49,8 @@ TEST_F(DeviceKernels, BitsAreThoseOfTheCpu) {
   }
 }
 
-std::vector<QuantizedOptions> nearest() {
-  std::vector<QuantizedOptions> all;
-  for (const QuantizedFormat format : {QuantizedFormat::kInt8, QuantizedFormat::kFloat8E4m3}) {
-    for (const std::int64_t block_size : {1, 31, 128, 5000}) {
-      all.push_back({.format = format, .block_size = block_size});
-    }
-  }
-  return all;
-}
-
 TEST_F(DeviceKernels, QuantizedValuesAreThoseOfTheCpu) {
-  at::Tensor values = at::randn({100003}) * at::randn({100003}).mul_(3).exp_();
-  values[5] = NAN;
-  values[70000] = INFINITY;
-  values.narrow(0, 40000, 6000).zero_();
-  for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble}) {
-    const at::Tensor row = values.to(dtype);
-    for (const QuantizedOptions& options : nearest()) {
-      const Quantized expected = hooks_internal::quantize(row, options, std::nullopt);
-      const Quantized found = hooks_internal::quantize(row.cuda(), options, std::nullopt);
-      EXPECT_TRUE(bitwise_equal(found.values.cpu(), expected.values)) << dtype;
-      EXPECT_TRUE(at::equal(found.scales.cpu().nan_to_num(-1), expected.scales.nan_to_num(-1)));
-      const at::Tensor back = at::empty_like(row);
-      const at::Tensor back_on_device = at::empty_like(row, at::kCUDA);
-      hooks_internal::dequantize(expected, back);
-      hooks_internal::dequantize(found, back_on_device);
-      EXPECT_TRUE(at::equal(back_on_device.cpu().nan_to_num(-1), back.nan_to_num(-1))) << dtype;
-    }
-  }
+  quantized_cases::expect_bits_of_the_cpu(at::kCUDA, 100003);
 }
 
 TEST_F(DeviceKernels, ByChanceTheMeanIsRight) {
