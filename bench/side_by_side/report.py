@@ -231,6 +231,31 @@ def offload_section(results):
     return parts
 
 
+GATHER_VARIANTS = ("none", "checkpoint", "when needed", "one ahead", "two ahead")
+
+
+def gather_ahead_section(results):
+    rows = []
+    for case in results:
+        steps = case["step_ms"]
+        row = [f"{case['delay_ms']} ms"]
+        for variant in GATHER_VARIANTS:
+            text = f"{np.median(steps[variant]):.0f} ms"
+            if variant != "none":
+                ratio = Figure.of(np.array(steps[variant]) / np.array(steps["checkpoint"]))
+                text += f", {ratio.text(2)}"
+            row.append(text)
+        rows.append(row)
+    return [
+        "## Gathers ahead",
+        "Two ranks that keep half of each region's input (`stores::partitioned()`), over a simulated link: ten "
+        "regions, of which a forward takes 4 ms and a backward 8 ms. A gather takes the delay, beside the "
+        "computation, from when the last rank has started it. Steps, and their ratio to those of regions that "
+        "keep their inputs whole; `when needed` is `prefetch_depth = 0`, the others 1 and 2.",
+        table(["a gather takes", *GATHER_VARIANTS], rows),
+    ]
+
+
 def operators_table(results):
     counters = {
         "forward_us": "forward, us",
@@ -274,6 +299,7 @@ def report(results):
     for model, by_threads in results["models"].items():
         parts += model_section(model, by_threads)
     parts += offload_section(results["offload"])
+    parts += gather_ahead_section(results["gather_ahead"])
     parts += ["## Scaling", "![scaling](benchmarks/scaling.svg)", scaling_table(results)]
     return "\n\n".join(parts)
 

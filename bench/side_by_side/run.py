@@ -117,6 +117,11 @@ def run_offload(runner, rounds):
     return results
 
 
+def run_gather_ahead(runner, rounds):
+    runner.say("gathers ahead")
+    return runner.ours("gather_ahead", f"--rounds={rounds}")
+
+
 def run_operators(runner, seconds):
     runner.say("where an operator's time goes")
     arguments = ("--benchmark_format=json", f"--benchmark_min_time={seconds}")
@@ -155,6 +160,7 @@ def main():
     )
     results["scaling"] = run_scaling(runner, quick)
     results["offload"] = run_offload(runner, rounds=2 if quick else 9)
+    results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
     results["operators"] = run_operators(runner, 0.1 if quick else 1)
     if not quick:
         runner.say("instruction counts")

@@ -140,7 +140,8 @@ class ForwardRegion::Impl {
       : preserves_rng_(options.preserve_rng_state),
         tape_options_{.preserves_rng = options.preserve_rng_state,
                       .through_hooks = options.respect_saved_tensors_hooks,
-                      .input_store = options.input_store} {
+                      .input_store = options.input_store,
+                      .needs_transfers = !effective_early_stop(options.early_stop)} {
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());

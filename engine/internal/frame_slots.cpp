@@ -57,6 +57,10 @@ std::uint32_t Frame::record(const at::Tensor& tensor) {
     }
     record_.tape->slots.push_back(place);
   }
+  if (record_.outside_reads && record_.outside_reads->has_new_transfer) {
+    record_.outside_reads->has_new_transfer = false;
+    record_.slot_behind_transfers = static_cast<std::uint32_t>(record_.slots.size());
+  }
   record_.slots.push_back(std::move(saved));
   alive_.push_back(true);
   if (record_.stats) {

@@ -19,7 +19,7 @@ KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore
       store(std::move(place)) {}
 
 void KeptResult::put_away() {
-  if (store && alias.defined() && !is_mutated()) {
+  if (store && alias.defined() && !is_in_flight && !is_mutated()) {
     const at::NoGradGuard no_grad;
     const InterceptionScope unseen(nullptr);
     stored = store->put(alias);

@@ -37,9 +37,10 @@ struct KeptResult {
 
   bool is_overwritten = false;    // by an operator that replays run again
   bool is_written_later = false;  // by such a one, while it is in the store
+  bool is_in_flight = false;      // see OperatorTraits
 
-  // To its store, if it has one and is not there. To be called when autograd has counted the last
-  // write.
+  // To its store, if it has one and is not there, and is not in flight. To be called when autograd
+  // has counted the last write.
   void put_away();
   // What is in the store stays as it is when the memory of `tensor`, its value still, is written.
   void prepare_write(const at::Tensor& tensor);

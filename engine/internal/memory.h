@@ -23,6 +23,12 @@ inline Memory memory_of(const at::Tensor& tensor) {
                               : tensor.unsafeGetTensorImpl();
 }
 
+// Memory that the tensor does not own, as from_blob()'s. For tensors with a storage.
+inline bool is_memory_lent(const at::Tensor& tensor) {
+  const c10::DataPtr& data = tensor.storage().data_ptr();
+  return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
+}
+
 // Null for a tensor without one. While it is held, the storage's address is not given out anew.
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
   if (tensor.defined() && tensor.has_storage()) {

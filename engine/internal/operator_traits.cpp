@@ -48,6 +48,9 @@ bool is_written(const c10::Argument& argument) {
 
 // Operators with out= arguments, and some in place.
 bool overwrites_targets(const c10::FunctionSchema& schema) {
+  if (schema.name().starts_with("c10d::") || schema.name() == "_c10d_functional::wait_tensor") {
+    return !argument_called(schema, "tensors") && !argument_called(schema, "tensor");
+  }
   constexpr std::array<std::string_view, 11> kOverwriting = {
       "aten::fill_",   "aten::zero_",       "aten::copy_",     "aten::bernoulli_",
       "aten::normal_", "aten::uniform_",    "aten::random_",   "aten::exponential_",
@@ -91,6 +94,31 @@ std::optional<std::uint32_t> written_argument_like(const c10::FunctionSchema& sc
   return std::nullopt;
 }
 
+Transfer transfer_of(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kOneSided = {
+      "c10d::send",    "c10d::recv_",   "c10d::recv_any_source_",
+      "c10d::gather_", "c10d::barrier", "c10d::monitored_barrier_"};
+  if (name == "_c10d_functional::wait_tensor") {
+    return Transfer::kWait;
+  }
+  if (std::find(kOneSided.begin(), kOneSided.end(), name) != kOneSided.end()) {
+    return Transfer::kOneSided;
+  }
+  const bool is_collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
+  return is_collective ? Transfer::kCollective : Transfer::kNone;
+}
+
+// Of c10d's operators, whose schemas do not say so.
+bool is_written_by_transfer(std::string_view op, std::string_view argument) {
+  constexpr std::array<std::string_view, 6> kOutputs = {
+      "output", "outputs", "output_tensor", "output_tensors", "output_lists", "tensors"};
+  if (op == "_c10d_functional::wait_tensor") {
+    return argument == "tensor";
+  }
+  return op.starts_with("c10d::") && op != "c10d::send" &&
+         std::find(kOutputs.begin(), kOutputs.end(), argument) != kOutputs.end();
+}
+
 }  // namespace
 
 bool leaves_memory_as_it_is(std::string_view name) {
@@ -101,10 +129,15 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   is_bookkeeping = keeps_books(schema.name());
   for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
-    if (is_written(schema.arguments()[i]) && !is_bookkeeping) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if ((is_written(argument) && !is_bookkeeping) ||
+        is_written_by_transfer(schema.name(), argument.name())) {
       written_arguments.push_back(i);
     }
   }
+  transfer = transfer_of(schema.name());
+  gives_in_flight =
+      transfer == Transfer::kCollective && schema.name().starts_with("_c10d_functional::");
   undeclared = written_arguments.empty() && writes_statistics(schema);
   if (undeclared) {
     written_arguments = {*argument_called(schema, "running_mean"),
@@ -117,10 +150,14 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
     result_arguments.push_back(aliases && result.alias_info()->isWrite()
                                    ? written_argument_like(schema, result)
                                    : std::nullopt);
+    if (transfer != Transfer::kNone && !aliases && !written_arguments.empty() &&
+        holds_tensors(result)) {
+      result_arguments.back() = written_arguments[0];
+    }
   }
   returns_only_arguments = std::all_of(result_arguments.begin(), result_arguments.end(),
                                        [](const auto& argument) { return argument.has_value(); });
-  tells_host = !schema.returns().empty() &&
+  tells_host = transfer == Transfer::kNone && !schema.returns().empty() &&
                std::none_of(schema.returns().begin(), schema.returns().end(),
                             [](const c10::Argument& result) { return holds_tensors(result); });
   is_inplace_view = op.hasTag(at::Tag::inplace_view);

@@ -3,6 +3,12 @@
 //
 // What an operator does to its arguments, from its schema, and where schemas are silent from a
 // table.
+//
+// Note [Transfers]: collectives pair up between ranks in the order of their calls, so all ranks
+// have to run the same ones in a replay. Which ones is found from what forward has run and saved,
+// never from what happens to be alive when backward asks, which may differ between ranks. One that
+// is run is run to its end: what c10d gives to wait for is waited for. wait_tensor() counts as an
+// operator that writes its argument, as if it were that which brings the values.
 #ifndef REPRISE_ENGINE_INTERNAL_OPERATOR_TRAITS_H_
 #define REPRISE_ENGINE_INTERNAL_OPERATOR_TRAITS_H_
 
@@ -19,6 +25,14 @@ namespace reprise::engine_internal {
 // Whether an operator of that name (without overload) leaves the memory of its results as it is, as
 // empty() does.
 bool leaves_memory_as_it_is(std::string_view name);
+
+// What an operator does between ranks. See Note [Transfers].
+enum class Transfer : std::uint8_t {
+  kNone,
+  kCollective,  // each rank of a group calls it, and gets results
+  kOneSided,    // ranks call it for different ends: send, recv_, gather_, barrier
+  kWait,        // for the results of a functional collective
+};
 
 struct OperatorTraits {
   explicit OperatorTraits(const c10::OperatorHandle& op);
@@ -63,6 +77,9 @@ struct OperatorTraits {
   bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.
   bool is_aten = false;
+  Transfer transfer = Transfer::kNone;
+  // Its results are not there before wait_tensor() has been called for them.
+  bool gives_in_flight = false;
   bool undeclared = false;
   // Only with undeclared writes: the argument that says whether there are any.
   std::optional<std::uint32_t> training_argument;

@@ -54,6 +54,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
     pass_on(call, outer_);
     return;
   }
+  if (traits.transfer != Transfer::kNone) {
+    reads_.has_new_transfer = true;
+  }
   MemoryList known;
   const auto arguments = call.arguments();
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {

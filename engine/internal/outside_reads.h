@@ -11,6 +11,7 @@
 #include <c10/util/SmallVector.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -30,6 +31,9 @@ class OutsideReads {
 
   // What an operator has told the host of tensors from outside.
   void note_told(std::vector<c10::IValue> results) { told_.push_back(std::move(results)); }
+
+  // A transfer between ranks has run since the last slot was saved, on another thread perhaps.
+  std::atomic<bool> has_new_transfer = false;
 
   // Forgets what is gone.
   void complete();
@@ -72,7 +76,7 @@ class OutsideReads {
   std::vector<std::vector<c10::IValue>> told_;
 };
 
-// Notes the reads of a region's forward.
+// Notes the reads of a region's forward, and that ranks exchange something.
 class ForwardWatch final : public OperatorInterceptor {
  public:
   // outer: what stands around the region, asked after this one; or null.

@@ -53,6 +53,8 @@ struct RegionRecord {
   bool fills_region = false;         // at the first request
 
   std::vector<TensorRecord> slots;
+  // The first behind all transfers that forward ran in front of a slot: see Note [Transfers].
+  std::uint32_t slot_behind_transfers = 0;
   bool forward_completed = false;
 
   std::unique_ptr<OperatorLog> operators;  // in debug mode only

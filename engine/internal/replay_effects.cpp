@@ -96,8 +96,11 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
   // What forward has written has a version. A tensor without one was made by the replay, out of the
   // dispatcher's sight (from_blob), unless it is an alias with a counter of its own (Tensor::data).
   const bool counts_writes = traits.is_aten && !traits.undeclared && !tensor.is_inference();
+  // c10d's operators count none.
+  const bool is_lent =
+      traits.transfer != Transfer::kNone && tensor.has_storage() && is_memory_lent(tensor);
   const bool is_made_here =
-      counts_writes && tensor._version() == 0 &&
+      (counts_writes || is_lent) && tensor._version() == 0 &&
       (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
   if (is_made_here) {
     inside_.insert(memory);
@@ -203,9 +206,10 @@ c10::IValue ReplayEffects::copy_outside(const c10::IValue& argument, const Opera
   if (argument.isTensor()) {
     return copy(argument.toTensor());
   }
-  c10::List<at::Tensor> copies;
-  for (const at::Tensor& tensor : argument.toTensorVector()) {
-    copies.push_back(copy(tensor));
+  const c10::List<c10::IValue> elements = argument.toList();
+  c10::List<c10::IValue> copies(elements.elementType());
+  for (const c10::IValue& element : argument.toListRef()) {
+    copies.push_back(copy_outside(element, traits));
   }
   return copies;
 }

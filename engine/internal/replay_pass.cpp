@@ -86,9 +86,14 @@ ReplayPass::ReplayPass(RegionRecord& record, std::vector<bool> wanted)
       values_(wanted_.size()) {
   for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
     if (wanted_[slot]) {
-      last_wanted_ = slot;
+      last_needed_ = slot;
     }
   }
+  // Forward was not watched: there may be transfers in front of any slot.
+  const std::size_t behind_transfers = record.outside_reads
+                                           ? record.slot_behind_transfers
+                                           : std::max<std::size_t>(1, wanted_.size()) - 1;
+  last_needed_ = std::max(last_needed_, behind_transfers);
 }
 
 std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
@@ -110,7 +115,7 @@ bool ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
       values_[slot] = {alias, alias._version()};
     }
   }
-  const bool stops = record_.early_stop && slot >= last_wanted_ && may_stop(slot, tensor);
+  const bool stops = record_.early_stop && slot >= last_needed_ && may_stop(slot, tensor);
   stopped_ = stopped_ || stops;
   return stops;
 }

@@ -80,7 +80,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
 
   RegionRecord& record_;
   const std::vector<bool> wanted_;
-  std::size_t last_wanted_ = 0;
+  std::size_t last_needed_ = 0;    // slot: that is wanted, or behind a transfer
   std::vector<bool> handwritten_;  // for each slot, whether its node must not be interrupted
   std::thread::id thread_;         // that runs the region's code
   int exceptions_at_start_ = 0;    // in flight on that thread

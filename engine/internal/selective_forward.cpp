@@ -108,8 +108,12 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
       }
     });
   }
+  op.is_wait = traits.transfer == Transfer::kWait;
+  op.is_in_flight = traits.gives_in_flight;
   const bool writes_besides = !op.written.empty() && !traits.returns_only_arguments;
-  op.is_root = writes_outside || writes_besides || traits.tells_host || traits.is_view;
+  const bool is_transfer = traits.transfer != Transfer::kNone && !op.is_wait;
+  op.is_root =
+      writes_outside || writes_besides || traits.tells_host || traits.is_view || is_transfer;
   return op;
 }
 

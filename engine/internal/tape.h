@@ -30,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/internal/kept_result.h"
+#include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/region_input.h"
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/rng/rng_state.h"
@@ -104,9 +105,11 @@ class Tape {
     std::uint32_t random = kNone;
     std::uint32_t ordinal = 0;  // among all operators of forward
     CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
-    bool is_cheap = false;   // see OperatorTraits
-    bool is_asked = false;   // the policy was asked
-    bool is_pinned = false;  // by save() or recompute(): the decision is theirs
+    Transfer transfer = Transfer::kNone;
+    bool is_required = false;  // in each session, before all else: see Note [Transfers]
+    bool is_cheap = false;     // see OperatorTraits
+    bool is_asked = false;     // the policy was asked
+    bool is_pinned = false;    // by save() or recompute(): the decision is theirs
   };
 
   // What an operator finds around it.

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "absl/hash/hash.h"
+#include "reprise/engine/internal/transfers.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -38,7 +39,7 @@ bool is_constant(const c10::IValue& value) {
                        [](const c10::IValue& element) { return is_constant(element); });
   }
   return value.isNone() || value.isScalar() || value.isBool() || value.isString() ||
-         value.isDevice() || value.isGenerator() || value.isStream();
+         value.isDevice() || value.isGenerator() || value.isStream() || is_of_c10d(value);
 }
 
 c10::IValue with_device_index(const c10::IValue& value) {

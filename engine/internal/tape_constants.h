@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // The arguments of operators that are no tensors of the region: numbers, strings, lists of them,
-// and numbers that LibTorch has wrapped into tensors.
+// numbers that LibTorch has wrapped into tensors, and process groups.
 #ifndef REPRISE_ENGINE_INTERNAL_TAPE_CONSTANTS_H_
 #define REPRISE_ENGINE_INTERNAL_TAPE_CONSTANTS_H_
 

@@ -36,9 +36,41 @@ bool is_operator_needed(const Tape& tape, const Tape::Operator& op,
   return false;
 }
 
+// Of what is needed already. An operator makes values later than all that it reads, so one pass
+// from the end finds them all.
+std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed) {
+  std::vector<bool> operators(tape.operators.size());
+  for (std::size_t index = tape.operators.size(); index-- > 0;) {
+    const Tape::Operator& op = tape.operators[index];
+    if (!op.is_required && !is_operator_needed(tape, op, needed)) {
+      continue;
+    }
+    operators[index] = true;
+    tape.for_each_use(op, [&](TapeValueId value) { needed[value] = true; });
+  }
+  return operators;
+}
+
+// What transfers bring, where nothing is to be waited for any more.
+void need_transfers(const Tape& tape, std::vector<bool>& needed) {
+  for (const Tape::Operator& op : tape.operators) {
+    if (op.transfer == Transfer::kNone) {
+      continue;
+    }
+    for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+      needed[tape.made[i].value] = true;
+    }
+    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+      if (tape.writes[i].after != Tape::kNone) {
+        needed[tape.writes[i].before] = false;
+        needed[tape.writes[i].after] = true;
+      }
+    }
+  }
+}
+
 }  // namespace
 
-// An operator makes values later than all that it reads, so one pass from the end finds them all.
 std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
                                 std::vector<bool>& operators) {
   std::vector<bool> needed(tape.values.size());
@@ -47,20 +79,34 @@ std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots
       needed[tape.slots[slot].value] = true;
     }
   }
-  operators.assign(tape.operators.size(), false);
-  for (std::size_t index = tape.operators.size(); index-- > 0;) {
-    const Tape::Operator& op = tape.operators[index];
-    if (!is_operator_needed(tape, op, needed)) {
-      continue;
-    }
-    operators[index] = true;
-    tape.for_each_use(op, [&](TapeValueId value) { needed[value] = true; });
-  }
+  operators = needed_operators(tape, needed);
   return needed;
+}
+
+// Those that a slot needs, be it alive or not: see Note [Transfers].
+void TapeRecorder::require_transfers() {
+  if (!has_transfers_) {
+    return;
+  }
+  std::vector<bool> needed(tape_.values.size());
+  if (options_.needs_transfers) {
+    need_transfers(tape_, needed);
+  }
+  for (const Tape::Tensor& slot : tape_.slots) {
+    if (slot.value != Tape::kNone) {
+      needed[slot.value] = true;
+    }
+  }
+  const std::vector<bool> operators = needed_operators(tape_, needed);
+  for (std::size_t index = 0; index < operators.size(); ++index) {
+    Tape::Operator& op = tape_.operators[index];
+    op.is_required = op.transfer != Transfer::kNone && operators[index];
+  }
 }
 
 void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats) {
   note_versions();
+  require_transfers();
   std::vector<bool> operators;
   const std::vector<bool> needed = needed_values(tape_, alive, operators);
   if (stats != nullptr) {
@@ -184,7 +230,7 @@ void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
     KeptResult& kept = given.kept;
     kept.put_away();
     if (!options_.through_hooks || given.why != Why::kPolicy || !kept.alias.defined() ||
-        kept.alias.is_inference()) {
+        kept.is_in_flight || kept.alias.is_inference()) {
       continue;
     }
     if (auto hooks = hooks_internal::make_ambient_hooks()) {

@@ -29,12 +29,10 @@ namespace {
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
 
-// Memory that the tensor does not own, as from_blob()'s. Parameters are the model's all the same.
+// Parameters are the model's all the same.
 bool is_lent(const at::Tensor& tensor) {
   const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-  return !is_parameter && is_dense(tensor) && tensor.storage().nbytes() > 0 &&
-         tensor.storage().data_ptr().get() != nullptr &&
-         tensor.storage().data_ptr().get_context() == nullptr;
+  return !is_parameter && is_dense(tensor) && is_memory_lent(tensor);
 }
 
 bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
@@ -71,8 +69,8 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   Tape::Operator op{.op = call.op};
   op.first_argument = static_cast<std::uint32_t>(tape_.arguments.size());
   op.ordinal = calls_++;
-  if (traits.is_inplace_view || is_bypassed() || hooks_internal::current_backward() != backward_ ||
-      !encode_arguments(call)) {
+  if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_bypassed() ||
+      hooks_internal::current_backward() != backward_ || !encode_arguments(call)) {
     leave_out(op);
     run_unseen(call);
     return;
@@ -80,6 +78,8 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
   op.context = current_context();
   op.is_cheap = traits.is_cheap;
+  op.transfer = traits.transfer;
+  has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
   const std::vector<Written> written = std::exchange(targets_now_, {});
   prepare_writes(call, written);
   std::optional<RngState> rng;
@@ -351,9 +351,9 @@ void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
     if (slot.value == from) {
       slot.value = to;
       slot.is_written_since = true;
+      info_[to].is_read = true;
     }
   }
-  info_[to].is_read = true;
 }
 
 bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,

@@ -39,6 +39,7 @@ class TapeRecorder final : public PolicyRegion {
     bool preserves_rng = true;
     bool through_hooks = false;  // what the policy keeps
     std::shared_ptr<ActivationStore> input_store = nullptr;
+    bool needs_transfers = false;  // all collectives are run again, needed or not
   };
 
   // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
@@ -144,8 +145,10 @@ class TapeRecorder final : public PolicyRegion {
   at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const;
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
   void forget(TapeValueId value);
+  bool is_in_flight(TapeValueId value) const;
 
   // Completion, in tape_liveness.cpp.
+  void require_transfers();
   void drop_operators_but(const std::vector<bool>& needed);
   std::vector<bool> looked_at_otherwise(const std::vector<bool>& alive) const;
   void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive, bool may_pack);
@@ -158,6 +161,7 @@ class TapeRecorder final : public PolicyRegion {
   const int backward_;  // in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
+  bool has_transfers_ = false;
   absl::flat_hash_map<Memory, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value
   std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads

@@ -16,6 +16,7 @@
 #include "reprise/engine/internal/profiler_range.h"
 #include "reprise/engine/internal/recomputing_scope.h"
 #include "reprise/engine/internal/tape_context.h"
+#include "reprise/engine/internal/transfers.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -70,6 +71,7 @@ TapeRun::Filled TapeRun::fill(std::optional<std::uint32_t> asked, Wants wants) {
 
 void TapeRun::restart(Wants wants) {
   generation_ = tape_.generation;
+  has_transferred_ = false;
   planned_in_.assign(tape_.operators.size(), pass_);
   work_.assign(tape_.values.size(), {});
   filled_.clear();
@@ -98,8 +100,22 @@ bool TapeRun::is_at_hand(TapeValueId value) const {
            found->second.kept.is_mutated());
 }
 
+// All at once, so that their order does not depend on the order in which slots are asked for.
+void TapeRun::plan_transfers(std::vector<std::uint32_t>& operators) {
+  if (std::exchange(has_transferred_, true)) {
+    return;
+  }
+  for (std::uint32_t index = 0; index < tape_.operators.size(); ++index) {
+    if (tape_.operators[index].is_required) {
+      planned_in_[index] = pass_;
+      operators.push_back(index);
+    }
+  }
+}
+
 std::vector<std::uint32_t> TapeRun::plan(const std::vector<std::uint32_t>& slots) {
   std::vector<std::uint32_t> operators;
+  plan_transfers(operators);
   const auto need = [&](TapeValueId value) {
     if (value == Tape::kNone || work_[value].base.tensor.defined() || is_at_hand(value)) {
       return;
@@ -159,6 +175,9 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
     // LibTorch returns out= arguments by reference, and pushes them when it has dropped its own.
     const torch::jit::Stack held = op.end_write > op.first_write ? stack : torch::jit::Stack();
     op.op.callBoxed(&stack);
+    if (op.transfer == Transfer::kCollective) {
+      wait_for_work(stack);
+    }
   }
   take_results(index, stack);
   fill_slots_and_free(op, wants);
@@ -167,7 +186,8 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
   stack_ = std::move(stack);
 }
 
-// What an operator writes to is its own: nobody else reads it later, or it is a copy.
+// What an operator writes to is its own: nobody else reads it later, or it is a copy. But what is
+// in flight comes in its own memory only.
 void TapeRun::prepare_writes(const Tape::Operator& op) {
   written_.clear();
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
@@ -175,11 +195,13 @@ void TapeRun::prepare_writes(const Tape::Operator& op) {
     Work& work = work_[before];
     const bool is_shared = is_at_hand(before) || work.uses > 0 || work.pass_uses > 0;
     Base base = base_of(before);
-    if (is_shared || !base.tensor.has_storage() || base.tensor.storage().use_count() > 1) {
+    const bool may_be_written =
+        !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;
+    if (may_be_written) {
+      work.base = {};
+    } else if (op.transfer != Transfer::kWait) {
       base.tensor = at::clone(base.tensor.has_storage() ? flat(base.tensor) : base.tensor);
       base.version = 0;
-    } else {
-      work.base = {};
     }
     written_.emplace_back(before, std::move(base));
   }

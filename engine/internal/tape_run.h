@@ -70,6 +70,7 @@ class TapeRun {
 
   void restart(Wants wants);
   std::vector<std::uint32_t> plan(const std::vector<std::uint32_t>& slots);
+  void plan_transfers(std::vector<std::uint32_t>& operators);
   bool is_at_hand(TapeValueId value) const;
   std::vector<at::Generator> generators_of(const std::vector<std::uint32_t>& operators) const;
   void run(std::uint32_t index, Wants wants);
@@ -108,6 +109,7 @@ class TapeRun {
   Tape& tape_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
+  bool has_transferred_ = false;                              // in this session
   std::vector<std::uint32_t> planned_in_;                     // the pass, of each operator
   std::vector<Work> work_;                                    // of each value
   std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value

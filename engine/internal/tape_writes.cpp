@@ -250,8 +250,14 @@ void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
   Tape::Given kept;
   kept.why = Why::kPolicy;
   kept.kept = KeptResult(tensor, std::move(store));
+  kept.kept.is_in_flight = is_in_flight(value);
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
+}
+
+bool TapeRecorder::is_in_flight(TapeValueId value) const {
+  const std::uint32_t op = tape_.values[value].op;
+  return op < tape_.operators.size() && OperatorTraits::of(tape_.operators[op].op).gives_in_flight;
 }
 
 void TapeRecorder::forget(TapeValueId value) { tape_.given.erase(value); }

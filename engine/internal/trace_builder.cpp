@@ -130,6 +130,7 @@ void TraceBuilder::keep_results(std::uint32_t index, const PolicyAnswer& answer,
   for (const c10::IValue& result : results) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       kept.emplace_back(tensor, store_of(answer, tensor));
+      kept.back().is_in_flight = op.is_in_flight;
       kept.back().put_away();
     });
   }
@@ -185,7 +186,10 @@ void TraceBuilder::decide_write(std::uint32_t index, const PolicyAnswer& answer,
     throw CheckpointError(c10::str("[checkpoint] the policy's answer for ", words(op, index),
                                    " is ", to_string(op.decision),
                                    ", but what it has written in place cannot be kept: the earlier "
-                                   "state is kept as well, or it has further results"));
+                                   "state is kept as well, or it has further results",
+                                   op.name->name.starts_with("c10d::")
+                                       ? ". Of collectives, those of _c10d_functional can be kept"
+                                       : ""));
   }
 }
 
@@ -244,6 +248,7 @@ bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tenso
     return false;
   }
   result->alias = whole(value, written);
+  result->is_in_flight = trace_.operators[index].is_in_flight;
   note_version_later(value);
   trace_.operators[index].plan = Plan::kSkip;
   return true;
@@ -261,6 +266,7 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor,
   all.resize(creator.results->tensor_count());
   KeptResult& result = all[value.tensor];
   result = KeptResult(whole(value, tensor), store_of(answer, tensor));
+  result.is_in_flight = is_in_write ? last().is_in_flight : is_in_flight(value);
   if (is_in_write) {
     note_version_later(value);
   } else {
@@ -272,6 +278,11 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor,
     trace_.mutable_kept().erase(writer);
   }
   return true;
+}
+
+bool TraceBuilder::is_in_flight(const Value& value) const {
+  return trace_.operators[value.writers.empty() ? value.creator : value.writers.back()]
+      .is_in_flight;
 }
 
 bool TraceBuilder::reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const {

@@ -102,6 +102,7 @@ class TraceBuilder {
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };
   bool keep_as_result(Value& value, const at::Tensor& tensor, const PolicyAnswer& answer,
                       Moment moment);
+  bool is_in_flight(const Value& value) const;
   void overwrite(Value& value);
   void note_version_later(const Value& value);
   bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);

@@ -71,7 +71,7 @@ void TraceBuilder::let_go(std::uint32_t index) {
   const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written);
   if (!is_needed && op.plan == Plan::kCopy) {
     op.plan = Plan::kSkip;
-  } else if (!is_needed && !op.is_root && op.results && op.plan != Plan::kSkip) {
+  } else if (!is_needed && !op.is_root && !op.is_wait && op.results && op.plan != Plan::kSkip) {
     op.plan = Plan::kDead;
   }
   const auto kept = trace_.mutable_kept().find(index);
@@ -126,10 +126,9 @@ void TraceBuilder::put_kept_away() {
   for (auto& [index, results] : trace_.mutable_kept()) {
     for (KeptResult& result : results) {
       result.put_away();
-      auto hooks = trace_.through_hooks && result.alias.defined() && !result.alias.is_inference()
-                       ? hooks_internal::make_ambient_hooks()
-                       : nullptr;
-      if (hooks) {
+      const bool may_go = trace_.through_hooks && result.alias.defined() && !result.is_in_flight &&
+                          !result.alias.is_inference();
+      if (auto hooks = may_go ? hooks_internal::make_ambient_hooks() : nullptr) {
         hooks->call_pack_hook(result.alias);
         result.packed = std::move(hooks);
         result.alias.reset();

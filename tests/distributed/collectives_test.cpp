@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Collectives inside of regions: replays run them on all ranks alike, or, when kept, on none.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/pinning.h"
+#include "reprise/policies/policies.h"
+#include "tests/distributed/parallel_layers.h"
+#include "tests/distributed/ranks.h"
+#include "tests/distributed/region_forms.h"
+#include "tests/testing/op_recorder.h"
+
+namespace reprise::collectives_test {
+namespace {
+
+using testing::copy_to_ranks;
+using testing::expect_same;
+using testing::forms_under;
+using testing::on_ranks;
+using testing::OpRecorder;
+using testing::ParallelGroup;
+using testing::Rank;
+using testing::reduce_from_ranks;
+using testing::region_forms;
+using testing::RegionForm;
+using testing::Style;
+
+using Tensors = std::vector<at::Tensor>;
+using Code = std::function<at::Tensor(const at::Tensor&)>;
+
+// A layer of which each rank has some columns, and one of which it has some rows.
+struct Layers {
+  explicit Layers(int ranks)
+      : up(at::randn({8, 24 / ranks}).requires_grad_()),
+        down(at::randn({24 / ranks, 8}).requires_grad_()) {}
+
+  at::Tensor operator()(const at::Tensor& x, Style style) const {
+    const at::Tensor hidden = at::gelu(copy_to_ranks(x, style).matmul(up));
+    return reduce_from_ranks(hidden.matmul(down), style);
+  }
+
+  at::Tensor up;
+  at::Tensor down;
+};
+
+struct Step {
+  Tensors gradients;
+  std::size_t in_forward;
+  std::size_t in_backward;
+};
+
+Step step(const Layers& layers, const at::Tensor& x, const std::function<at::Tensor()>& forward) {
+  OpRecorder recorder;
+  const at::Tensor loss = forward().sum();
+  const std::size_t in_forward = recorder.count("c10d::allreduce_");
+  recorder.clear();
+  Tensors gradients = torch::autograd::grad({loss}, {x, layers.up, layers.down});
+  return {std::move(gradients), in_forward, recorder.count("c10d::allreduce_")};
+}
+
+// Expects, in each of the forms and styles, the gradients of a step without regions, and that many
+// collectives in backward beside the one of its own.
+void expect_replayed(const Rank& rank, const std::vector<RegionForm>& all, std::size_t collectives,
+                     const std::function<at::Tensor(const Layers&, const at::Tensor&, Style)>& code,
+                     std::initializer_list<Style> styles = {Style::kInPlace, Style::kFunction,
+                                                            Style::kFunctional}) {
+  const ParallelGroup group(rank);
+  for (const Style style : styles) {
+    torch::manual_seed(10 + rank.index);
+    const Layers layers(rank.size);
+    torch::manual_seed(5);
+    const at::Tensor x = at::randn({4, 8}).requires_grad_();
+    const Code region = [&](const at::Tensor& t) { return code(layers, t, style); };
+    const Step plain = step(layers, x, [&] { return region(x * 2); });
+    EXPECT_EQ(plain.in_backward, 1U);
+    for (const RegionForm& form : all) {
+      SCOPED_TRACE(c10::str(form.name, ", style ", static_cast<int>(style)));
+      const Step found = step(layers, x, [&] { return form.run(region, x * 2); });
+      expect_same(found.gradients, plain.gradients);
+      EXPECT_EQ(found.in_forward, plain.in_forward);
+      EXPECT_EQ(found.in_backward, 1 + collectives);
+    }
+  }
+}
+
+at::Tensor saved_behind(const Layers& layers, const at::Tensor& x, Style style) {
+  return layers(x, style).sin();
+}
+
+at::Tensor last_of_all(const Layers& layers, const at::Tensor& x, Style style) {
+  return layers(x, style) + x;
+}
+
+TEST(Collectives, AReplayRunsThoseThatASavedTensorNeeds) {
+  on_ranks(2, [](Rank& rank) { expect_replayed(rank, region_forms(), 1, saved_behind); });
+}
+
+TEST(Collectives, AReplayLeavesTheLastOneOut) {
+  on_ranks(2, [](Rank& rank) { expect_replayed(rank, region_forms(), 0, last_of_all); });
+}
+
+TEST(Collectives, WithoutEarlyStopAReplayRunsAll) {
+  on_ranks(2, [](Rank& rank) {
+    expect_replayed(rank, region_forms({.early_stop = false}), 1, saved_behind);
+    expect_replayed(rank, region_forms({.early_stop = false}), 1, last_of_all);
+  });
+}
+
+TEST(Collectives, OnThreeRanks) {
+  on_ranks(3, [](Rank& rank) {
+    expect_replayed(rank, region_forms(), 1, saved_behind);
+    expect_replayed(rank, region_forms(), 0, last_of_all);
+  });
+}
+
+TEST(Collectives, WhatIsKeptIsRunOnNoRank) {
+  on_ranks(2, [](Rank& rank) {
+    for (const char* const name :
+         {"_c10d_functional::all_reduce", "_c10d_functional::wait_tensor"}) {
+      const PolicyHolder policy = policies::save_operators({name});
+      for (const bool early_stop : {true, false}) {
+        expect_replayed(rank, forms_under(policy, {.early_stop = early_stop}), 0, saved_behind,
+                        {Style::kFunctional});
+      }
+    }
+  });
+}
+
+TEST(Collectives, WhatASaveKeepsIsRunOnNoRank) {
+  on_ranks(2, [](Rank& rank) {
+    const auto saved = [](const Layers& layers, const at::Tensor& x, Style style) {
+      const at::Tensor y = layers(x, style);
+      save(y);
+      return y.sin();
+    };
+    expect_replayed(rank, forms_under(policies::save_nothing()), 0, saved, {Style::kFunctional});
+  });
+}
+
+// The matrix product that the ranks sum in place is not what the policy has kept of it.
+TEST(Collectives, AResultThatRanksSumInPlace) {
+  on_ranks(2, [](Rank& rank) {
+    const auto in_place = [](const Layers& layers, const at::Tensor& x, Style style) {
+      const at::Tensor hidden = at::gelu(copy_to_ranks(x, style).matmul(layers.up));
+      const at::Tensor y = hidden.matmul(layers.down);
+      {
+        const torch::NoGradGuard no_grad;
+        Tensors sum = {y.detach()};
+        ParallelGroup::get()->allreduce(sum)->wait();
+      }
+      return y.sin();
+    };
+    expect_replayed(rank, region_forms(), 1, in_place, {Style::kInPlace});
+    // A tape lets the kept product follow the write.
+    const PolicyHolder policy = policies::save_matmuls();
+    std::vector<RegionForm> all = forms_under(policy);
+    expect_replayed(rank, {all[0]}, 1, in_place, {Style::kInPlace});
+    expect_replayed(rank, {all[1], all[2]}, 0, in_place, {Style::kInPlace});
+  });
+}
+
+}  // namespace
+}  // namespace reprise::collectives_test
