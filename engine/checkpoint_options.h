@@ -108,10 +108,12 @@ struct CheckpointOptions {
   // named states of each `RngStateTracker`.
   bool preserve_rng_state = true;
 
-  // Ends a replay as soon as the last saved tensor that is still wanted has been recomputed. Turn
-  // it off if the region's code catches every exception (`catch (...)`) and must not be cut short,
-  // or calls through a `noexcept` function. `EarlyStopGuard` overrides it. A tape replay without it
-  // is one of `Fill::kRegion`.
+  // Ends a replay as soon as the last saved tensor that is still wanted has been recomputed, and
+  // the collectives that have saved tensors behind them have run. Turn it off if the region's code
+  // catches every exception (`catch (...)`) and must not be cut short, or calls through a
+  // `noexcept` function, or if ranks save different tensors behind a collective: without it a
+  // replay runs all collectives. `EarlyStopGuard` overrides it. A tape replay without it is one of
+  // `Fill::kRegion`.
   bool early_stop = true;
 
   DeterminismCheck determinism_check = DeterminismCheck::kMetadata;

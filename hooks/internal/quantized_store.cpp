@@ -12,7 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "reprise/hooks/internal/block_quantization.h"
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 #include "reprise/hooks/internal/memory_layout.h"
@@ -29,9 +28,10 @@ bool is_quantizable(at::ScalarType dtype) {
 
 class QuantizedEntry final : public StoredTensor {
  public:
-  QuantizedEntry(const at::Tensor& tensor, const Quantized& quantized, ActivationStore& next)
-      : values_(next.put(quantized.values)),
-        scales_(next.put(quantized.scales)),
+  QuantizedEntry(const at::Tensor& tensor, std::unique_ptr<StoredTensor> values,
+                 std::unique_ptr<StoredTensor> scales)
+      : values_(std::move(values)),
+        scales_(std::move(scales)),
         dtype_(tensor.scalar_type()),
         sizes_(tensor.sizes()),
         strides_(tensor.strides()),
@@ -80,20 +80,50 @@ at::Generator DeviceGenerators::of(c10::Device device) {
 }
 
 std::unique_ptr<StoredTensor> QuantizedStore::put(const at::Tensor& tensor) {
+  return std::move(put_all({tensor}, "").front());
+}
+
+std::vector<std::unique_ptr<StoredTensor>> QuantizedStore::put_all(
+    const std::vector<at::Tensor>& tensors, const std::string& owner) {
   const at::NoGradGuard no_grad;
-  if (is_sparse(tensor)) {
-    return put_parts(*this, tensor);
+  std::vector<std::unique_ptr<StoredTensor>> stored(tensors.size());
+  std::vector<at::Tensor> payloads;  // values and scales, or the tensor as it is
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (is_sparse(tensors[i])) {
+      stored[i] = put_parts(*this, tensors[i]);
+    } else if (is_to_quantize(tensors[i])) {
+      Quantized quantized = quantized_of(tensors[i]);
+      payloads.push_back(std::move(quantized.values));
+      payloads.push_back(std::move(quantized.scales));
+    } else {
+      payloads.push_back(tensors[i]);
+    }
   }
-  const std::shared_ptr<ActivationStore> next = or_device(next_);
-  if (!is_dense(tensor) || !is_quantizable(tensor.scalar_type()) || tensor.is_neg() ||
-      tensor.numel() == 0 || tensor.nbytes() < options_.min_bytes) {
-    return next->put(tensor);
+  auto kept = or_device(next_)->put_all(payloads, owner);
+  auto next = kept.begin();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (stored[i]) {
+      continue;
+    }
+    stored[i] = std::move(*next++);
+    if (is_to_quantize(tensors[i])) {
+      stored[i] =
+          std::make_unique<QuantizedEntry>(tensors[i], std::move(stored[i]), std::move(*next++));
+    }
   }
+  return stored;
+}
+
+bool QuantizedStore::is_to_quantize(const at::Tensor& tensor) const {
+  return is_dense(tensor) && is_quantizable(tensor.scalar_type()) && !tensor.is_neg() &&
+         tensor.numel() > 0 && tensor.nbytes() >= options_.min_bytes;
+}
+
+Quantized QuantizedStore::quantized_of(const at::Tensor& tensor) const {
   const at::Tensor row = in_a_row(packed_elements(detached_alias(tensor)));
-  const Quantized quantized = quantize(
+  return quantize(
       row, options_,
       options_.stochastic_rounding ? std::optional(generators_->of(row.device())) : std::nullopt);
-  return std::make_unique<QuantizedEntry>(tensor, quantized, *next);
 }
 
 std::shared_ptr<ActivationStore> QuantizedStore::followed_by(

@@ -11,8 +11,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/internal/block_quantization.h"
 #include "reprise/hooks/stores.h"
 
 namespace reprise::hooks_internal {
@@ -37,9 +40,14 @@ class QuantizedStore final : public ActivationStore {
       : options_(options), generators_(std::move(generators)), next_(std::move(next)) {}
 
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
+  std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
+                                                     const std::string& owner) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
  private:
+  bool is_to_quantize(const at::Tensor& tensor) const;
+  Quantized quantized_of(const at::Tensor& tensor) const;
+
   const stores::QuantizedOptions options_;
   const std::shared_ptr<DeviceGenerators> generators_;
   const std::shared_ptr<ActivationStore> next_;

@@ -22,6 +22,14 @@ class DiaryStore final : public ActivationStore {
     return std::make_unique<Entry>(*this, puts_++, tensor);
   }
 
+  std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
+                                                     const std::string& owner) override {
+    if (tensors.size() > 1) {
+      lines_.push_back("put " + std::to_string(tensors.size()) + " of " + owner);
+    }
+    return ActivationStore::put_all(tensors, owner);
+  }
+
   int puts() const { return puts_; }
   std::vector<std::string> take_lines() { return std::exchange(lines_, {}); }
 

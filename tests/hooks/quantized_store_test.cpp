@@ -14,6 +14,7 @@
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
 #include "tests/hooks/background_test.h"
+#include "tests/hooks/diary_store.h"
 #include "tests/hooks/store_cases.h"
 #include "tests/testing/bitwise.h"
 
@@ -162,6 +163,18 @@ TEST_F(QuantizedStoreTest, GradientsAreThoseOfWhatComesBack) {
     }
     EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y}, {w})[0], round_trip(x, {})));
   }
+}
+
+// A store of several ranks makes one collective of it.
+TEST_F(QuantizedStoreTest, HandsOnTogetherWhatItIsGivenTogether) {
+  const auto diary = std::make_shared<testing::DiaryStore>();
+  const std::vector<at::Tensor> tensors = {at::randn({50}), at::arange(60), at::randn({7, 9})};
+  const auto stored = (stores::quantized({.min_bytes = 0}) | diary)->put_all(tensors, "region 'a'");
+  EXPECT_THAT(diary->take_lines(), ::testing::ElementsAre("put 5 of region 'a'"));
+  ASSERT_EQ(stored.size(), tensors.size());
+  EXPECT_TRUE(bitwise_equal(stored[0]->get(), round_trip(tensors[0], {.min_bytes = 0})));
+  EXPECT_TRUE(bitwise_equal(stored[1]->get(), tensors[1]));
+  EXPECT_TRUE(bitwise_equal(stored[2]->get(), round_trip(tensors[2], {.min_bytes = 0})));
 }
 
 TEST_F(QuantizedStoreTest, ABlockWithoutElements) {
