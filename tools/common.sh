@@ -64,3 +64,32 @@ build() {
   say "building build/$preset${*:+: $*}"
   cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"}
 }
+
+# A TCP port that nobody listens at.
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# Prints where Open MPI's mpirun is, or fails. Others start ranks that the library does not know of.
+find_open_mpi() {
+  local mpirun
+  for mpirun in mpirun.openmpi mpirun; do
+    if "$mpirun" --version 2>/dev/null | grep -q 'Open MPI'; then
+      command -v "$mpirun"
+      return
+    fi
+  done
+  return 1
+}
+
+# run_ranks COUNT PROGRAM [arguments]: under Open MPI, on this machine, also where it has fewer cores.
+run_ranks() {
+  local count="$1" mpirun threads options=(--oversubscribe --bind-to none)
+  shift
+  mpirun="$(find_open_mpi)" || die "Open MPI's mpirun is missing: run tools/setup"
+  if ((EUID == 0)); then options+=(--allow-run-as-root); fi # as in a container
+  threads=$(($(nproc) / count))
+  MASTER_PORT="${MASTER_PORT:-$(free_port)}" OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}" \
+    OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}" \
+    "$mpirun" "${options[@]}" -n "$count" "$@"
+}
