@@ -55,7 +55,9 @@ struct RegionReport {
   std::chrono::nanoseconds forward_time{0};  // host time of those
   std::int64_t slots = 0;                    // tensors that autograd saved
   std::int64_t dropped_bytes = 0;            // bytes of those tensors, a storage counted once a run
-  std::int64_t kept_bytes = 0;               // bytes of the inputs, and of what a policy keeps
+  // Bytes of the inputs, and of what a policy keeps, as put: what a store makes of them (a part, a
+  // file, fewer bits) its own counters tell.
+  std::int64_t kept_bytes = 0;
   std::int64_t replays = 0;
   // Host time on the replaying threads. Like forward_time it is that of the device's kernels too
   // with `CheckpointOptions::synchronize_boundary`.

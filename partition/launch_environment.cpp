@@ -2,6 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/partition/launch_environment.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <limits>
@@ -83,7 +85,8 @@ std::string first_host(const std::string& name, const std::string& list) {
     const std::size_t close = list.find(']', at);
     const std::size_t end = list.find_first_of(",-]", at);
     if (close == std::string::npos || end == at + 1) {
-      refuse(name + " is '" + list + "', which is no list of hosts; set MASTER_ADDR instead");
+      refuse(
+          c10::str(name, " is '", list, "', which is no list of hosts; set MASTER_ADDR instead"));
     }
     host += list.substr(at + 1, end - at - 1);
     at = close;

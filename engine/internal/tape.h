@@ -106,10 +106,10 @@ class Tape {
     std::uint32_t ordinal = 0;  // among all operators of forward
     CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
     Transfer transfer = Transfer::kNone;
-    bool is_required = false;  // in each session, before all else: see Note [Transfers]
-    bool is_cheap = false;     // see OperatorTraits
-    bool is_asked = false;     // the policy was asked
-    bool is_pinned = false;    // by save() or recompute(): the decision is theirs
+    bool is_required : 1 = false;  // in each session, before all else: see Note [Transfers]
+    bool is_cheap : 1 = false;     // see OperatorTraits
+    bool is_asked : 1 = false;     // the policy was asked
+    bool is_pinned = false;        // by save() or recompute(): the decision is theirs
   };
 
   // What an operator finds around it.
@@ -159,6 +159,8 @@ class Tape {
 
   // Of everything but what is given, with the counts of its uses.
   std::size_t bytes() const;
+
+  bool has_required = false;  // operators
 
   // Kept values that are changed in place after forward are computed again.
   bool allow_mutation = false;

@@ -101,6 +101,7 @@ void TapeRecorder::require_transfers() {
   for (std::size_t index = 0; index < operators.size(); ++index) {
     Tape::Operator& op = tape_.operators[index];
     op.is_required = op.transfer != Transfer::kNone && operators[index];
+    tape_.has_required = tape_.has_required || op.is_required;
   }
 }
 

@@ -102,7 +102,7 @@ bool TapeRun::is_at_hand(TapeValueId value) const {
 
 // All at once, so that their order does not depend on the order in which slots are asked for.
 void TapeRun::plan_transfers(std::vector<std::uint32_t>& operators) {
-  if (std::exchange(has_transferred_, true)) {
+  if (!tape_.has_required || std::exchange(has_transferred_, true)) {
     return;
   }
   for (std::uint32_t index = 0; index < tape_.operators.size(); ++index) {

@@ -257,7 +257,8 @@ void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
 
 bool TapeRecorder::is_in_flight(TapeValueId value) const {
   const std::uint32_t op = tape_.values[value].op;
-  return op < tape_.operators.size() && OperatorTraits::of(tape_.operators[op].op).gives_in_flight;
+  return has_transfers_ && op < tape_.operators.size() &&
+         OperatorTraits::of(tape_.operators[op].op).gives_in_flight;
 }
 
 void TapeRecorder::forget(TapeValueId value) { tape_.given.erase(value); }
