@@ -19,18 +19,23 @@
 #include "reprise/partition/partitioned_store.h"
 #include "reprise/policies/policies.h"
 #include "tests/distributed/ranks.h"
+#include "tests/distributed/residual_model.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
-#include "tests/testing/op_recorder.h"
+#include "tests/testing/modules.h"
+#include "tests/testing/replay_names.h"
 
 namespace reprise::partitioned_regions_test {
 namespace {
 
 using testing::bitwise_equal;
 using ::testing::ElementsAre;
+using testing::expect_same_bits;
 using testing::live_cpu_bytes;
 using testing::on_ranks;
+using testing::plainly;
 using testing::Rank;
+using testing::ResidualModel;
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -41,8 +46,7 @@ class PartitionedRegions : public ::testing::TestWithParam<std::tuple<int, Repla
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<int, Replay>>& info) {
-  const bool is_tape = std::get<1>(info.param) == Replay::kTape;
-  return std::to_string(std::get<0>(info.param)) + (is_tape ? "Tape" : "Function");
+  return std::to_string(std::get<0>(info.param)) + "_" + to_string(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PartitionedRegions,
@@ -50,58 +54,19 @@ INSTANTIATE_TEST_SUITE_P(Ranks, PartitionedRegions,
                                             ::testing::Values(Replay::kFunction, Replay::kTape)),
                          name_of);
 
-// How a step runs one of its regions.
-using Region = std::function<at::Tensor(const std::function<at::Tensor(const at::Tensor&)>&,
-                                        const at::Tensor&)>;
-
-at::Tensor plainly(const std::function<at::Tensor(const at::Tensor&)>& code, const at::Tensor& h) {
-  return code(h);
-}
-
-struct Model {
-  explicit Model(at::ScalarType dtype)
-      : weights{at::randn({16, 16}, dtype).requires_grad_(),
-                at::randn({16, 16}, dtype).requires_grad_(),
-                at::randn({16, 16}, dtype).requires_grad_()} {}
-
-  // Residual connections around regions with dropout; the gradients.
-  Tensors step(const at::Tensor& x, const Region& region) const {
-    torch::manual_seed(7);
-    at::Tensor h = x.sin();
-    for (const at::Tensor& weight : weights) {
-      const auto code = [weight](const at::Tensor& t) {
-        return at::dropout(t.matmul(weight).tanh(), 0.3, true);
-      };
-      h = h + region(code, h);
-    }
-    Tensors wanted = weights;
-    wanted.push_back(x);
-    return torch::autograd::grad({h.square().sum()}, wanted);
-  }
-
-  Tensors weights;
-};
-
-void expect_same(const Tensors& found, const Tensors& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << "tensor " << i;
-  }
-}
-
 TEST_P(PartitionedRegions, GradientsAreThoseWithoutIt) {
   on_ranks(ranks(), [](Rank& rank) {
     for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
       const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
       const CheckpointOptions options{.replay = replay(), .input_store = store};
-      const Model model(dtype);
+      const ResidualModel model(dtype);
       const at::Tensor x = at::randn({9, 16}, dtype).requires_grad_();
       const Tensors expected = model.step(x, plainly);
       const auto region = [&](const auto& code, const at::Tensor& h) {
         return checkpoint(options, code, h);
       };
       for (std::size_t step = 1; step <= 3; ++step) {
-        expect_same(model.step(x, region), expected);
+        expect_same_bits(model.step(x, region), expected);
         EXPECT_EQ(store->counters().gathers, 3 * step);
         // What runs between the steps keeps nothing and gathers nothing.
         const torch::NoGradGuard no_grad;
@@ -161,7 +126,7 @@ TEST_P(PartitionedRegions, OneTensorForTwoRegionsAndPassedTwice) {
       return torch::autograd::grad({y.sum()}, {x});
     };
     const Tensors expected = run([](const auto& code, const auto&... t) { return code(t...); });
-    expect_same(
+    expect_same_bits(
         run([&](const auto& code, const auto&... t) { return checkpoint(options, code, t...); }),
         expected);
   });
@@ -186,7 +151,7 @@ TEST_P(PartitionedRegions, LeavesAndArgumentsThatAreNoTensors) {
     const Tensors expected = gradient(code(leaf, 3, true, {}, indices, "words"));
     const at::Tensor y =
         checkpoint(options, code, leaf, 3, true, at::Tensor(), indices, std::string("words"));
-    expect_same(gradient(y), expected);
+    expect_same_bits(gradient(y), expected);
     EXPECT_TRUE(leaf.is_leaf());
     EXPECT_EQ(leaf.sizes(), at::IntArrayRef({31}));
   });
@@ -202,7 +167,7 @@ TEST_P(PartitionedRegions, TwoBackwardsGatherTwice) {
                              .sum();
     const Tensors first = torch::autograd::grad({y}, {x}, {}, /*retain_graph=*/true);
     EXPECT_EQ(store->counters().gathers, 1U);
-    expect_same(torch::autograd::grad({y}, {x}), first);
+    expect_same_bits(torch::autograd::grad({y}, {x}), first);
     EXPECT_EQ(store->counters().gathers, 2U);
   });
 }
@@ -213,7 +178,7 @@ TEST_P(PartitionedRegions, WhatAPolicyKeeps) {
     const CheckpointOptions options{.policy = policies::keep_in(store, policies::save_matmuls()),
                                     .replay = replay(),
                                     .input_store = store};
-    const Model model(at::kFloat);
+    const ResidualModel model(at::kFloat);
     const at::Tensor x = at::randn({9, 16}).requires_grad_();
     const auto region = [&](const auto& code, const at::Tensor& h) {
       const auto twice = [code](const at::Tensor& t) { return code(code(code(t))); };
@@ -221,8 +186,8 @@ TEST_P(PartitionedRegions, WhatAPolicyKeeps) {
     };
     const Tensors expected =
         model.step(x, [](const auto& code, const at::Tensor& h) { return code(code(code(h))); });
-    expect_same(model.step(x, region), expected);
-    expect_same(model.step(x, region), expected);
+    expect_same_bits(model.step(x, region), expected);
+    expect_same_bits(model.step(x, region), expected);
     EXPECT_GT(store->counters().gathers, 6U);  // of the inputs
   });
 }
@@ -230,14 +195,14 @@ TEST_P(PartitionedRegions, WhatAPolicyKeeps) {
 TEST(PartitionedGuard, AroundAnyCode) {
   on_ranks(3, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
-    const Model model(at::kFloat);
+    const ResidualModel model(at::kFloat);
     const at::Tensor x = at::randn({9, 16}).requires_grad_();
     const Tensors expected = model.step(x, plainly);
     const auto guarded = [&](const auto& code, const at::Tensor& h) {
       const StoreGuard guard(stores::packed() | store);
       return code(h);
     };
-    expect_same(model.step(x, guarded), expected);
+    expect_same_bits(model.step(x, guarded), expected);
     EXPECT_GT(store->counters().gathers, 3U);
   });
 }
@@ -245,14 +210,14 @@ TEST(PartitionedGuard, AroundAnyCode) {
 TEST(PartitionedScope, KeepsWhatItReads) {
   on_ranks(2, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
-    const Model model(at::kFloat);
+    const ResidualModel model(at::kFloat);
     const at::Tensor x = at::randn({9, 16}).requires_grad_();
     const Tensors expected = model.step(x, plainly);
     const auto scoped = [&](const auto& code, const at::Tensor& h) {
       const CheckpointScope scope({.input_store = store});
       return code(h);
     };
-    expect_same(model.step(x, scoped), expected);
+    expect_same_bits(model.step(x, scoped), expected);
     EXPECT_EQ(store->counters().gathers, 3U);
   });
 }

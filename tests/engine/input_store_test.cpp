@@ -19,6 +19,7 @@
 #include "tests/hooks/diary_store.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
+#include "tests/testing/replay_names.h"
 
 namespace reprise::input_store_test {
 namespace {
@@ -43,9 +44,7 @@ class InputStore : public ::testing::TestWithParam<Replay> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, InputStore, ::testing::Values(Replay::kFunction, Replay::kTape),
-                         [](const auto& info) {
-                           return info.param == Replay::kTape ? "tape" : "function";
-                         });
+                         testing::replay_name);
 
 at::Tensor block(const at::Tensor& h) { return h.sin().cos().exp(); }
 

@@ -18,6 +18,7 @@
 #include "tests/hooks/diary_store.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
+#include "tests/testing/replay_names.h"
 
 namespace reprise::policy_store_test {
 namespace {
@@ -47,9 +48,7 @@ class PolicyStore : public ::testing::TestWithParam<Replay> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, PolicyStore, ::testing::Values(Replay::kFunction, Replay::kTape),
-                         [](const auto& info) {
-                           return info.param == Replay::kTape ? "tape" : "function";
-                         });
+                         testing::replay_name);
 
 at::Tensor block(const at::Tensor& h) { return h.sin().exp().cos(); }
 

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -182,6 +183,8 @@ struct Case {
   bool early_stop;
   DeterminismCheck check;
 };
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 class FaultTest : public ::testing::TestWithParam<Case> {
  protected:
