@@ -5,6 +5,8 @@
 #ifndef REPRISE_TESTS_DEVICE_DEVICE_CASES_H_
 #define REPRISE_TESTS_DEVICE_DEVICE_CASES_H_
 
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -34,6 +36,20 @@ inline HostOptions all() { return {.min_bytes = 0, .keep_last = 0}; }
 inline at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(test_device()); }
 
 inline void wait() { testing::wait_for_device(0); }
+
+inline c10::Stream default_stream() {
+  return c10::impl::VirtualGuardImpl(test_device().type()).getDefaultStream(test_device());
+}
+
+inline c10::Stream side_stream() {
+  return c10::impl::VirtualGuardImpl(test_device().type()).getStreamFromGlobalPool(test_device());
+}
+
+// What is queued there from now on is later than the host gets to the next few operators.
+inline void hold_up(const c10::Stream& stream) {
+  testing::enqueue(stream.device_index(), stream.id(), testing::Work::kKernel, 0,
+                   [] { std::this_thread::sleep_for(milliseconds(15)); });
+}
 
 // Copies are done, and the store knows.
 inline void settle(const HostStore& store) {

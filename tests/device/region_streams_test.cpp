@@ -23,12 +23,14 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/memory_report.h"
 #include "reprise/policies/policies.h"
+#include "tests/device/device_cases.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/device/test_device.h"
 
 namespace reprise::region_streams_test {
 namespace {
 
+using device_cases::hold_up;
 using std::chrono::microseconds;
 using testing::bitwise_equal;
 using testing::DelayGuard;
@@ -51,12 +53,6 @@ void order(const c10::Stream& first, const c10::Stream& later) {
   c10::Event event(testing::kDeviceType);
   event.record(first);
   event.block(later);
-}
-
-// What is queued there from now on is later than the host gets to the next few operators.
-void hold_up(const c10::Stream& stream) {
-  testing::enqueue(stream.device_index(), stream.id(), testing::Work::kKernel, 0,
-                   [] { std::this_thread::sleep_for(std::chrono::milliseconds(15)); });
 }
 
 void wait_for_devices() {

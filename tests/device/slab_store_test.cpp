@@ -6,7 +6,6 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -32,13 +31,6 @@ class SlabOnStreams : public ::testing::Test {
     const c10::StreamGuard on_stream(stream);
     const auto other = store_->put(nines_);
     EXPECT_EQ(store_->counters().slabs, 1);  // so it has the same part
-  }
-
-  static c10::Stream side_stream() {
-    return c10::impl::VirtualGuardImpl(test_device().type()).getStreamFromGlobalPool(test_device());
-  }
-  static c10::Stream default_stream() {
-    return c10::impl::VirtualGuardImpl(test_device().type()).getDefaultStream(test_device());
   }
 
   const at::Tensor ones_ = on_device(at::ones({1024}));

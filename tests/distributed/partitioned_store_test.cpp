@@ -27,6 +27,7 @@
 namespace reprise::partitioned_store_test {
 namespace {
 
+using store_cases::values;
 using testing::bitwise_equal;
 using testing::DiaryStore;
 using ::testing::ElementsAre;
@@ -42,43 +43,13 @@ std::shared_ptr<PartitionedStore> whole_of(const Rank& rank) {
   return stores::partitioned(rank.group, {.min_bytes = 0});
 }
 
-at::Tensor values(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().clone(); }
-
 class OnRanks : public ::testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OnRanks, ::testing::Values(2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-void expect_back(PartitionedStore& store, store_cases::LayoutCase& layout) {
-  at::Tensor& tensor = layout.tensor;
-  const at::Tensor expected = values(tensor);
-  const std::vector<std::int64_t> strides = tensor.strides().vec();
-  const std::int64_t version = tensor._version();
-  const auto stored = store.put(tensor);
-  EXPECT_EQ(tensor._version(), version);
-  EXPECT_TRUE(bitwise_equal(values(tensor), expected));
-  tensor.reset();
-  for (int time = 0; time < 2; ++time) {
-    stored->prefetch();
-    const at::Tensor found = stored->get();
-    EXPECT_TRUE(bitwise_equal(values(found), expected));
-    EXPECT_FALSE(found.requires_grad());
-    if (layout.keeps_strides) {
-      EXPECT_EQ(found.strides(), strides);
-    }
-  }
-}
-
 TEST_P(OnRanks, GivesBackEachDtypeAndLayout) {
-  on_ranks(GetParam(), [](Rank& rank) {
-    const auto store = whole_of(rank);
-    for (const at::ScalarType dtype : store_cases::dtypes()) {
-      for (auto& layout : store_cases::layouts(dtype, at::kCPU)) {
-        SCOPED_TRACE(c10::str(layout.name, " of ", dtype));
-        expect_back(*store, layout);
-      }
-    }
-  });
+  on_ranks(GetParam(), [](Rank& rank) { store_cases::expect_all_back(*whole_of(rank), at::kCPU); });
 }
 
 TEST_P(OnRanks, GivesBackSizesAroundTheNumberOfRanks) {

@@ -37,37 +37,11 @@ class LosslessStore : public ::testing::TestWithParam<StoreCase> {
   static std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) {
     return GetParam().make()->put(tensor);
   }
-
-  static at::Tensor values(const at::Tensor& tensor) {
-    return tensor.resolve_conj().resolve_neg().cpu().clone();
-  }
 };
 
 TEST_P(LosslessStore, GivesBackEachDtypeAndLayout) {
   const auto store = GetParam().make();
-  for (const at::ScalarType dtype : dtypes()) {
-    for (auto& [name, tensor, keeps_strides] : layouts(dtype, GetParam().device)) {
-      SCOPED_TRACE(c10::str(name, " of ", dtype));
-      const at::Tensor expected = values(tensor);
-      const std::vector<std::int64_t> strides = tensor.strides().vec();
-      const std::int64_t version = tensor._version();
-      const auto stored = store->put(tensor);
-      EXPECT_EQ(tensor._version(), version);
-      EXPECT_TRUE(testing::bitwise_equal(values(tensor), expected));
-      tensor.reset();
-      for (int time = 0; time < 2; ++time) {
-        stored->prefetch();
-        const at::Tensor found = stored->get();
-        EXPECT_TRUE(testing::bitwise_equal(values(found), expected));
-        EXPECT_EQ(found.sizes(), expected.sizes());
-        EXPECT_EQ(found.device(), GetParam().device);
-        EXPECT_FALSE(found.requires_grad());
-        if (keeps_strides) {
-          EXPECT_EQ(found.strides(), strides);
-        }
-      }
-    }
-  }
+  expect_all_back(*store, GetParam().device);
 }
 
 TEST_P(LosslessStore, KeepsRequiresGradAndNoGraph) {

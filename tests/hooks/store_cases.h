@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Tensors of each dtype in each shape and layout that a store has to give back.
+// Tensors of each dtype in each shape and layout that a lossless store has to give back.
 #ifndef REPRISE_TESTS_HOOKS_STORE_CASES_H_
 #define REPRISE_TESTS_HOOKS_STORE_CASES_H_
 
+#include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "reprise/hooks/activation_store.h"
+#include "tests/testing/bitwise.h"
 
 namespace reprise::store_cases {
 
@@ -63,6 +67,43 @@ inline std::vector<LayoutCase> layouts(at::ScalarType dtype, at::Device device) 
     cases.push_back({"negative", at::imag(make({20, 30}).conj())});
   }
   return cases;
+}
+
+inline at::Tensor values(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg().cpu().clone();
+}
+
+// Puts the tensor, which is let go of, and gets it twice.
+inline void expect_back(ActivationStore& store, LayoutCase& layout) {
+  at::Tensor& tensor = layout.tensor;
+  const at::Device device = tensor.device();
+  const at::Tensor expected = values(tensor);
+  const std::vector<std::int64_t> strides = tensor.strides().vec();
+  const std::int64_t version = tensor._version();
+  const auto stored = store.put(tensor);
+  EXPECT_EQ(tensor._version(), version);
+  EXPECT_TRUE(testing::bitwise_equal(values(tensor), expected));
+  tensor.reset();
+  for (int time = 0; time < 2; ++time) {
+    stored->prefetch();
+    const at::Tensor found = stored->get();
+    EXPECT_TRUE(testing::bitwise_equal(values(found), expected));
+    EXPECT_EQ(found.sizes(), expected.sizes());
+    EXPECT_EQ(found.device(), device);
+    EXPECT_FALSE(found.requires_grad());
+    if (layout.keeps_strides) {
+      EXPECT_EQ(found.strides(), strides);
+    }
+  }
+}
+
+inline void expect_all_back(ActivationStore& store, at::Device device) {
+  for (const at::ScalarType dtype : dtypes()) {
+    for (LayoutCase& layout : layouts(dtype, device)) {
+      SCOPED_TRACE(c10::str(layout.name, " of ", dtype));
+      expect_back(store, layout);
+    }
+  }
 }
 
 }  // namespace reprise::store_cases
