@@ -3,6 +3,7 @@
 #include "reprise/partition/internal/gatherer.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/util/StringUtil.h>
 
 #include <stdexcept>
@@ -90,6 +91,18 @@ Gather Gatherer::start(const at::Tensor& part, const GatherWords& words) {
 }
 
 void Gatherer::wait(const Gather& gather, const GatherWords& words) const {
+  const std::optional<c10::Stream> current =
+      hooks_internal::current_stream_of(gather.slab.device());
+  if (current && *current != *gather.stream) {
+    // First, as the collective may let go of the part with the first wait.
+    const c10::StreamGuard on_its_stream(*gather.stream);
+    wait_here(gather, words);
+    gather.slab.record_stream(*current);
+  }
+  wait_here(gather, words);
+}
+
+void Gatherer::wait_here(const Gather& gather, const GatherWords& words) const {
   bool is_done = false;
   try {
     is_done = gather.work->wait();
@@ -98,11 +111,6 @@ void Gatherer::wait(const Gather& gather, const GatherWords& words) const {
   }
   if (!is_done) {
     fail(std::runtime_error("it was aborted"), words);
-  }
-  const std::optional<c10::Stream> current =
-      hooks_internal::current_stream_of(gather.slab.device());
-  if (current && *current != *gather.stream) {
-    gather.slab.record_stream(*current);
   }
 }
 

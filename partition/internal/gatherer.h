@@ -26,7 +26,7 @@ namespace reprise::partition_internal {
 struct Gather {
   at::Tensor slab;
   c10::intrusive_ptr<c10d::Work> work;
-  std::optional<c10::Stream> stream;  // that the slab's memory is of
+  std::optional<c10::Stream> stream;  // on which it was started, that the memory is of
 };
 
 class Gatherer {
@@ -48,10 +48,13 @@ class Gatherer {
   // current stream has queued.
   Gather start(const at::Tensor& part, const GatherWords& words);
 
-  // Returns when the slab can be used on the current stream.
+  // Returns when the slab can be used on the current stream, and the memory of the part again on
+  // the stream on which the gather was started.
   void wait(const Gather& gather, const GatherWords& words) const;
 
  private:
+  // The current stream, or on a CPU the host, waits.
+  void wait_here(const Gather& gather, const GatherWords& words) const;
   [[noreturn]] void fail(const std::exception& error, const GatherWords& words) const;
 
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;

@@ -3,9 +3,12 @@
 #include "reprise/partition/internal/partitioned_slab.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "reprise/hooks/internal/current_stream.h"
 
 namespace reprise::partition_internal {
 
@@ -17,18 +20,20 @@ std::shared_ptr<PartitionedSlab> PartitionedSlab::put(std::shared_ptr<Gatherer> 
   const std::vector<at::Tensor> rows = SlabLayout::rows_of(tensors);
   GatherWords words = gatherer->words_for(layout, rows, owner);
   auto part = next.put(layout.cut(rows, gatherer->rank(), gatherer->size()));
-  return std::make_shared<PartitionedSlab>(std::move(gatherer), std::move(layout), std::move(words),
-                                           std::move(part), is_handed_on);
+  return std::make_shared<PartitionedSlab>(
+      std::move(gatherer), std::move(layout), std::move(words), std::move(part), is_handed_on,
+      hooks_internal::current_stream_of(rows.front().device()));
 }
 
 PartitionedSlab::PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout,
                                  GatherWords words, std::unique_ptr<StoredTensor> part,
-                                 bool is_handed_on)
+                                 bool is_handed_on, std::optional<c10::Stream> stream)
     : gatherer_(std::move(gatherer)),
       layout_(std::move(layout)),
       words_(std::move(words)),
       is_handed_on_(is_handed_on),
       part_(std::move(part)),
+      stream_(stream),
       entries_(layout_.size()) {}
 
 void PartitionedSlab::prefetch(std::size_t index) {
@@ -39,6 +44,7 @@ void PartitionedSlab::prefetch(std::size_t index) {
   // The other entries ask as well: only an entry's second time is a second time.
   const bool is_first = !std::exchange(entries_[index].is_prefetched, true);
   if (is_handed_on_ && is_first) {
+    const c10::OptionalStreamGuard on_stream(stream_);
     part_->prefetch();
   } else {
     gather();
@@ -47,6 +53,7 @@ void PartitionedSlab::prefetch(std::size_t index) {
 
 void PartitionedSlab::gather() {
   const at::NoGradGuard no_grad;
+  const c10::OptionalStreamGuard on_stream(stream_);  // Note [Streams of a gather]
   gathered_ = gatherer_->start(part_->get(), words_);
 }
 

@@ -6,10 +6,17 @@
 // Note [Collectives in one order]: each gather must be started by all ranks, and two gathers in the
 // same order by all. So whether a call gathers depends on the calls before it alone, and never on
 // time, on what is free, or on whether somebody still holds what was gathered before.
+//
+// Note [Streams of a gather]: whoever prefetches may know nothing of when the part is there: the
+// backward of a region on another stream, or on another device's thread. So a gather is started on
+// the stream that was current in put(), and whatever it needs is memory of that stream. get() makes
+// that stream wait as well as its own: memory that is let go of there is not used again before the
+// collective has read it.
 #ifndef REPRISE_PARTITION_INTERNAL_PARTITIONED_SLAB_H_
 #define REPRISE_PARTITION_INTERNAL_PARTITIONED_SLAB_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <cstddef>
 #include <memory>
@@ -33,7 +40,8 @@ class PartitionedSlab {
                                               const std::string& owner);
 
   PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout, GatherWords words,
-                  std::unique_ptr<StoredTensor> part, bool is_handed_on);
+                  std::unique_ptr<StoredTensor> part, bool is_handed_on,
+                  std::optional<c10::Stream> stream);
 
   // What the entry of the tensor at `index` is asked.
   void prefetch(std::size_t index);
@@ -57,6 +65,7 @@ class PartitionedSlab {
   const GatherWords words_;
   const bool is_handed_on_;
   const std::unique_ptr<StoredTensor> part_;
+  const std::optional<c10::Stream> stream_;  // of put()
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
