@@ -283,5 +283,20 @@ TEST_F(CheckpointNested, C047c_RegionsFiftyDeepNeedFewerLayersOfMemoryThanThePla
   EXPECT_LE(of_regions, std::int64_t{16 * kWidth * sizeof(float)});
 }
 
+TEST_F(CheckpointNested, C047d_InputsOfRegionsInsideAreNotKept) {
+  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    const InRegion region{{.replay = replay}};
+    const auto four_regions = [&](const at::Tensor& t) {
+      return region(f, region(g, region(f, region(g, t))));
+    };
+    const at::Tensor x = leaf({1000});
+    const at::Tensor input = x.exp();
+    const std::int64_t before = live_cpu_bytes();
+    const at::Tensor y = region(four_regions, input);
+    EXPECT_EQ(live_cpu_bytes() - before, static_cast<std::int64_t>(y.nbytes()));
+    expect_same_bits(gradients(y, {x}), gradients(f(g(f(g(x.exp())))), {x}));
+  }
+}
+
 }  // namespace
 }  // namespace reprise::testing::nested_test

@@ -40,6 +40,18 @@ TEST(Checkpoint, C116_TheSecondArgumentMayBeNullopt) {
   EXPECT_TRUE(bitwise_equal(x.grad(), at::full({5}, 3.0)));
 }
 
+TEST(Checkpoint, C116b_AResultMayBeNulloptOrUndefinedOrATupleOfOne) {
+  const auto x = at::ones({5}).requires_grad_();
+  const std::optional<at::Tensor> nothing = checkpoint(
+      [](const at::Tensor& a) { return a.numel() > 9 ? std::optional(a.exp()) : std::nullopt; }, x);
+  EXPECT_FALSE(nothing.has_value());
+  EXPECT_FALSE(checkpoint([](const at::Tensor&) { return at::Tensor(); }, x).defined());
+  const std::tuple<at::Tensor> one =
+      checkpoint([](const at::Tensor& a) { return std::tuple(a.exp()); }, x);
+  std::get<0>(one).sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), at::ones({5}).exp()));
+}
+
 TEST(Checkpoint, C118_NumbersAndTextPassThrough) {
   int runs = 0;
   const std::tuple<int, std::string> result = checkpoint(

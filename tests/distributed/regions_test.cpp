@@ -76,6 +76,24 @@ TEST_P(PartitionedRegions, GradientsAreThoseWithoutIt) {
   });
 }
 
+// As with tensor parallelism turned off.
+TEST(PartitionedRegionsOfOneRank, AreAsWithoutAStore) {
+  on_ranks(1, [](Rank& rank) {
+    const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
+    const ResidualModel model(at::kFloat);
+    const at::Tensor x = at::randn({9, 16}).requires_grad_();
+    const Tensors expected = model.step(x, plainly);
+    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+      const CheckpointOptions options{.replay = replay, .input_store = store};
+      const auto region = [&](const auto& code, const at::Tensor& h) {
+        return checkpoint(options, code, h);
+      };
+      expect_same_bits(model.step(x, region), expected);
+    }
+    EXPECT_EQ(store->counters().gathers, 0U);
+  });
+}
+
 TEST_P(PartitionedRegions, ARegionsInputsAreOneCollectiveAheadOfIt) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});

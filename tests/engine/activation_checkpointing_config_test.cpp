@@ -185,6 +185,34 @@ TEST_F(ConfiguredRegions, EveryCombinationGivesTheSameGradients) {
   }
 }
 
+TEST_F(ConfiguredRegions, MoreForwardsThanNumberCheckpointsAndTheirBackwards) {
+  const auto forward = [this] {
+    return checkpoint([this](const at::Tensor& t) { return t.matmul(w_).tanh(); }, x_ * 1).sum();
+  };
+  const at::Tensor expected = torch::autograd::grad({forward()}, {w_})[0];
+  configure({.contiguous_memory_optimization = true, .number_checkpoints = 2});
+  for (int step = 0; step < 2; ++step) {
+    std::vector<at::Tensor> losses;
+    for (int i = 0; i < 3; ++i) {
+      losses.push_back(forward());
+    }
+    for (const at::Tensor& loss : losses) {
+      EXPECT_TRUE(bitwise_equal(torch::autograd::grad({loss}, {w_})[0], expected));
+    }
+  }
+}
+
+TEST_F(ConfiguredRegions, ARegionIsConfiguredWhenItsForwardBegins) {
+  configure({.partition_activations = true}, store_);
+  const at::Tensor loss =
+      checkpoint([this](const at::Tensor& t) { return t.matmul(w_).tanh(); }, x_ * 1).sum();
+  const at::Tensor expected = torch::autograd::grad({(x_ * 1).matmul(w_).tanh().sum()}, {w_})[0];
+  EXPECT_EQ(store_->counters().used_bytes, 64U * 64 * 4);
+  configure({.contiguous_memory_optimization = true, .profile = true});
+  EXPECT_TRUE(bitwise_equal(torch::autograd::grad({loss}, {w_})[0], expected));
+  EXPECT_EQ(store_->counters().used_bytes, 0U);
+}
+
 TEST_F(ConfiguredRegions, ProfileCountsRegionsAndTheirTimes) {
   configure({.profile = true});
   gradients({.name = "block"});

@@ -192,6 +192,36 @@ TEST(SlabStore, OutlivesItsTensorsOnlyAsLongAsTheyAreHeld) {
   EXPECT_EQ(live_cpu_bytes(), before);
 }
 
+// The inputs of the regions are of two sizes and three dtypes.
+TEST(SlabStore, KeepsInputsOfSeveralSizesAndDtypes) {
+  const at::Tensor x = at::randn({64, 64}).requires_grad_();
+  const auto run = [&](const CheckpointOptions& options) {
+    const auto region = [&](at::ScalarType next, const at::Tensor& h) {
+      return checkpoint(
+          options, [next](const at::Tensor& t) { return t.sin().to(next).exp(); }, h);
+    };
+    at::Tensor h = region(at::kDouble, x * 1);
+    h = region(at::kBFloat16, h).narrow(0, 0, 40).clone();
+    h = region(at::kFloat, h);
+    h = region(at::kDouble, h);
+    return torch::autograd::grad({h.sum()}, {x})[0];
+  };
+  const auto plain = [&] {
+    at::Tensor h = (x * 1).sin().to(at::kDouble).exp();
+    h = h.sin().to(at::kBFloat16).exp().narrow(0, 0, 40).clone();
+    h = h.sin().to(at::kFloat).exp();
+    h = h.sin().to(at::kDouble).exp();
+    return torch::autograd::grad({h.sum()}, {x})[0];
+  };
+  const at::Tensor expected = plain();
+  const auto store = stores::slab({.initial_tensors = 4});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(bitwise_equal(run({.input_store = store}), expected));
+  }
+  EXPECT_EQ(store->counters().peak_used_bytes, 64U * 64 * (4 + 8) + 40U * 64 * (2 + 4));
+  EXPECT_EQ(store->counters().used_bytes, 0U);
+}
+
 TEST(SlabStore, KeepsTheInputsOfRegions) {
   const at::Tensor x = at::randn({64, 64}).requires_grad_();
   const at::Tensor w = at::randn({64, 64}).requires_grad_();
