@@ -91,12 +91,13 @@ function(reprise_link_kernels target)
 endfunction()
 
 # reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
-#              LABELS unit TIMEOUT 120 PROCESSORS 2)
+#              LABELS unit TIMEOUT 120 PROCESSORS 2 SANITIZED_FILTER "-*Slow*")
 #
-# Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer).
+# Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer, or
+# for those of SANITIZED_FILTER).
 # Its sources see torch/torch.h and gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT;PROCESSORS" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT;PROCESSORS;SANITIZED_FILTER" "SOURCES;LINKS;LABELS")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -122,7 +123,11 @@ function(reprise_test)
     set_source_files_properties("${defaults}" PROPERTIES
       SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
     # Loading LibTorch takes a sanitized program longer than most cases do: all in one process.
-    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_brief=1)
+    set(filter "")
+    if(ARG_SANITIZED_FILTER)
+      set(filter "--gtest_filter=${ARG_SANITIZED_FILTER}")
+    endif()
+    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_brief=1 ${filter})
     set_tests_properties(${ARG_NAME} PROPERTIES
       LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} ENVIRONMENT "${environment}")
     return()
