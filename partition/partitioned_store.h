@@ -78,12 +78,12 @@ class REPRISE_API PartitionedStore final : public ActivationStore {
   // rank. Of sparse tensors, indices and values are kept as dense ones are. Throws PartitionError
   // if the group has no backend for the tensor's device.
   //
-  // prefetch() starts to gather, and get() waits: the host on a CPU, the current stream on an
-  // accelerator. If another store has the part, the first prefetch() starts to bring that, and the
-  // next one gathers: with a prefetch_depth of 2 both happen ahead. The gathered slab is given up
-  // when each of its tensors that are still there has been got; get() after that gathers anew.
-  // PartitionError if a gather fails; what a rank that is gone leads to, and when, is the group's
-  // timeout.
+  // prefetch() starts to gather, on an accelerator on the stream that was current in put(), and
+  // get() waits: the host on a CPU, the current stream and that of put() on an accelerator. If
+  // another store has the part, the first prefetch() starts to bring that, and the next one
+  // gathers: with a prefetch_depth of 2 both happen ahead. The gathered slab is given up when each
+  // of its tensors that are still there has been got; get() after that gathers anew. PartitionError
+  // if a gather fails; what a rank that is gone leads to, and when, is the group's timeout.
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
                                                      const std::string& owner) override;
