@@ -68,14 +68,14 @@ endfunction()
 # Sets `out` to why NCCL cannot be built with, or to nothing.
 function(_reprise_without_nccl out)
   set(${out} "" PARENT_SCOPE)
-  if(NOT REPRISE_HAS_CUDA)
-    set(${out} "Reprise is built without LibTorch's CUDA libraries" PARENT_SCOPE)
-    return()
-  endif()
   find_path(REPRISE_NCCL_INCLUDE_DIR nccl.h DOC "NCCL's headers"
             HINTS "${LibTorch_ROOT_DIR}/../nvidia/nccl/include"
             PATHS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES include)
   mark_as_advanced(REPRISE_NCCL_INCLUDE_DIR)
+  if(NOT REPRISE_HAS_CUDA)
+    set(${out} "Reprise is built without LibTorch's CUDA libraries" PARENT_SCOPE)
+    return()
+  endif()
   if(NOT REPRISE_NCCL_INCLUDE_DIR)
     set(${out} "nccl.h was not found" PARENT_SCOPE)
     return()

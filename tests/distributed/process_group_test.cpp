@@ -8,6 +8,9 @@
 
 #include <vector>
 
+#include "reprise/engine/checkpoint.h"
+#include "reprise/hooks/internal/torch_version.h"
+#include "reprise/partition/partitioned_store.h"
 #include "tests/distributed/ranks.h"
 
 namespace reprise::process_group_test {
@@ -22,6 +25,26 @@ TEST(ProcessGroup, OfTheEnvironmentReducesOverAllRanks) {
     std::vector<at::Tensor> tensors = {at::full({3}, rank.index + 1.0)};
     rank.group->allreduce(tensors)->wait();
     EXPECT_TRUE(at::equal(tensors[0], at::full({3}, 10.0)));
+  });
+}
+
+TEST(ProcessGroup, OverNcclInAGroupOfOne) {
+  if (!has_nccl()) {
+    GTEST_SKIP() << "needs a GPU, and Reprise built with NCCL";
+  }
+  on_ranks(1, [](Rank& rank) {
+    std::vector<at::Tensor> tensors = {at::full({3}, 2.0, at::kCUDA)};
+    rank.group->allreduce(tensors)->wait();
+    EXPECT_TRUE(at::equal(tensors[0].cpu(), at::full({3}, 2.0)));
+    at::Tensor whole = at::empty({3}, at::kCUDA);
+    hooks_internal::all_gather_into(*rank.group, whole, tensors[0])->wait();
+    EXPECT_TRUE(at::equal(whole.cpu(), at::full({3}, 2.0)));
+    const CheckpointOptions options{.input_store = stores::partitioned(rank.group)};
+    const at::Tensor x = at::randn({50, 30}, at::kCUDA).requires_grad_();
+    const auto code = [](const at::Tensor& t) { return t.sin().exp(); };
+    const at::Tensor found =
+        torch::autograd::grad({checkpoint(options, code, code(x)).sum()}, {x})[0];
+    EXPECT_TRUE(at::equal(found, torch::autograd::grad({code(code(x)).sum()}, {x})[0]));
   });
 }
 
