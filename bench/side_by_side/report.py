@@ -177,15 +177,20 @@ OFFLOAD_COLUMNS = {
 }
 
 
+def step_text(steps, variant, base):
+    """The median step of a variant, and but for "none" its ratio to `base`."""
+    text = f"{np.median(steps[variant]):.0f} ms"
+    if variant != "none":
+        ratio = Figure.of(np.array(steps[variant]) / np.array(steps[base]))
+        text += f", {ratio.text(2)}"
+    return text
+
+
 def offload_steps(by_side):
     """Of each variant: its median step, and its ratio to its own side's without offload."""
     for side, variant in OFFLOAD_COLUMNS:
         steps = by_side[side]
-        text = f"{np.median(steps[variant]):.0f} ms"
-        if variant != "none":
-            ratio = Figure.of(np.array(steps[variant]) / np.array(steps["none"]))
-            text += f", {ratio.text(2)}"
-        yield text
+        yield step_text(steps, variant, "none")
 
 
 def offload_table(results):
@@ -240,11 +245,7 @@ def gather_ahead_section(results):
         steps = case["step_ms"]
         row = [f"{case['delay_ms']} ms"]
         for variant in GATHER_VARIANTS:
-            text = f"{np.median(steps[variant]):.0f} ms"
-            if variant != "none":
-                ratio = Figure.of(np.array(steps[variant]) / np.array(steps["checkpoint"]))
-                text += f", {ratio.text(2)}"
-            row.append(text)
+            row.append(step_text(steps, variant, "checkpoint"))
         rows.append(row)
     return [
         "## Gathers ahead",

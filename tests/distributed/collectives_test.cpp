@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -16,14 +15,16 @@
 #include "tests/distributed/parallel_layers.h"
 #include "tests/distributed/ranks.h"
 #include "tests/distributed/region_forms.h"
+#include "tests/testing/modules.h"
 #include "tests/testing/op_recorder.h"
 
 namespace reprise::collectives_test {
 namespace {
 
 using testing::copy_to_ranks;
-using testing::expect_same;
+using testing::expect_same_bits;
 using testing::forms_under;
+using testing::kStyles;
 using testing::on_ranks;
 using testing::OpRecorder;
 using testing::ParallelGroup;
@@ -70,8 +71,7 @@ Step step(const Layers& layers, const at::Tensor& x, const std::function<at::Ten
 // collectives in backward beside the one of its own.
 void expect_replayed(const Rank& rank, const std::vector<RegionForm>& all, std::size_t collectives,
                      const std::function<at::Tensor(const Layers&, const at::Tensor&, Style)>& code,
-                     std::initializer_list<Style> styles = {Style::kInPlace, Style::kFunction,
-                                                            Style::kFunctional}) {
+                     const std::vector<Style>& styles = kStyles) {
   const ParallelGroup group(rank);
   for (const Style style : styles) {
     torch::manual_seed(10 + rank.index);
@@ -84,7 +84,7 @@ void expect_replayed(const Rank& rank, const std::vector<RegionForm>& all, std::
     for (const RegionForm& form : all) {
       SCOPED_TRACE(c10::str(form.name, ", style ", static_cast<int>(style)));
       const Step found = step(layers, x, [&] { return form.run(region, x * 2); });
-      expect_same(found.gradients, plain.gradients);
+      expect_same_bits(found.gradients, plain.gradients);
       EXPECT_EQ(found.in_forward, plain.in_forward);
       EXPECT_EQ(found.in_backward, 1 + collectives);
     }

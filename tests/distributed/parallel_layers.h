@@ -26,6 +26,7 @@ enum class Style {
   kFunction,    // c10d::all_reduce(), c10d::wait_tensor(), which the dispatcher sees the inside of
   kFunctional,  // the operators of _c10d_functional
 };
+inline const std::vector<Style> kStyles = {Style::kInPlace, Style::kFunction, Style::kFunctional};
 
 // While alive, c10d knows the group by a name.
 class [[nodiscard]] ParallelGroup {

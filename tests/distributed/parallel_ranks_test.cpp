@@ -22,6 +22,7 @@
 #include "tests/distributed/ranks.h"
 #include "tests/distributed/region_forms.h"
 #include "tests/testing/bitwise.h"
+#include "tests/testing/modules.h"
 #include "tests/testing/op_recorder.h"
 
 namespace reprise::parallel_ranks_test {
@@ -30,9 +31,10 @@ namespace {
 using testing::all_reduce;
 using testing::bitwise_equal;
 using testing::copy_to_ranks;
-using testing::expect_same;
+using testing::expect_same_bits;
 using testing::forms_under;
 using ::testing::HasSubstr;
+using testing::kStyles;
 using testing::on_ranks;
 using testing::OpRecorder;
 using testing::ParallelGroup;
@@ -46,13 +48,12 @@ using testing::wait_tensor;
 
 using Tensors = std::vector<at::Tensor>;
 
-constexpr Style kStyles[] = {Style::kInPlace, Style::kFunction, Style::kFunctional};
-
-std::size_t collectives_in_backward(const at::Tensor& loss, const Tensors& leaves,
-                                    Tensors& gradients) {
+void expect_backward(const at::Tensor& y, const at::Tensor& x, std::size_t collectives,
+                     const Tensors& expected) {
   const OpRecorder recorder;
-  gradients = torch::autograd::grad({loss.sum()}, leaves);
-  return recorder.count("c10d::allreduce_");
+  const Tensors gradients = torch::autograd::grad({y.sum()}, {x});
+  EXPECT_EQ(recorder.count("c10d::allreduce_"), collectives);
+  expect_same_bits(gradients, expected);
 }
 
 // What has been saved behind the last collective is dropped on all ranks but one.
@@ -72,9 +73,7 @@ TEST(ParallelRanks, ThatHoldOnToDifferentResultsRunTheSameCollectives) {
         if (rank.index != 0) {
           metric.reset();
         }
-        Tensors gradients;
-        EXPECT_EQ(collectives_in_backward(h, {x}, gradients), 1U);
-        expect_same(gradients, expected);
+        expect_backward(h, x, 1, expected);
       }
     }
   });
@@ -93,9 +92,7 @@ TEST(ParallelRanks, ThatSaveDifferentTensorsNeedAllCollectives) {
       const Tensors expected = torch::autograd::grad({code(x * 2).sum()}, {x});
       for (const RegionForm& form : region_forms({.early_stop = false})) {
         SCOPED_TRACE(c10::str(form.name, ", style ", static_cast<int>(style)));
-        Tensors gradients;
-        EXPECT_EQ(collectives_in_backward(form.run(code, x * 2), {x}, gradients), 1U);
-        expect_same(gradients, expected);
+        expect_backward(form.run(code, x * 2), x, 1, expected);
       }
     }
   });
@@ -117,9 +114,7 @@ TEST(ParallelRanks, ReplaysRunThemInTheOrderOfForward) {
     const Tensors expected = torch::autograd::grad({code(x * 2).sum()}, {x});
     for (const RegionForm& form : region_forms()) {
       SCOPED_TRACE(form.name);
-      Tensors gradients;
-      EXPECT_EQ(collectives_in_backward(form.run(code, x * 2), {x}, gradients), 2U);
-      expect_same(gradients, expected);
+      expect_backward(form.run(code, x * 2), x, 2, expected);
     }
   });
 }
@@ -151,9 +146,7 @@ TEST(ParallelRanks, WhatIsStillOnItsWayIsKeptWhenItHasCome) {
       for (const RegionForm& form : forms_under(policy)) {
         SCOPED_TRACE(c10::str(form.name, ", ", kept));
         ++round;
-        Tensors gradients;
-        EXPECT_EQ(collectives_in_backward(form.run(region, x * 2), {x}, gradients), 0U);
-        expect_same(gradients, expected);
+        expect_backward(form.run(region, x * 2), x, 0, expected);
       }
     }
   });
@@ -174,7 +167,7 @@ TEST(ParallelRanks, ATensorFromOutsideIsSummedOnce) {
           },
           x * 2);
       EXPECT_TRUE(bitwise_equal(count, at::full({3}, 2.0)));
-      expect_same(torch::autograd::grad({y.sum()}, {x}), {(x * 2).cos().detach() * 2});
+      expect_same_bits(torch::autograd::grad({y.sum()}, {x}), {(x * 2).cos().detach() * 2});
       EXPECT_TRUE(bitwise_equal(count, at::full({3}, 2.0)));
     }
   });
@@ -199,7 +192,7 @@ TEST(ParallelRanks, WhatOneRankSendsAnother) {
       SCOPED_TRACE(form.name);
       const at::Tensor y = form.run(code, x * 2);
       const OpRecorder recorder;
-      expect_same(torch::autograd::grad({y.sum()}, {x}), expected);
+      expect_same_bits(torch::autograd::grad({y.sum()}, {x}), expected);
       const bool is_tape = form.is_scope || form.options.replay == Replay::kTape;
       EXPECT_EQ(recorder.count("c10d::send"), is_tape ? 0U : 1U);
       EXPECT_EQ(recorder.count("c10d::recv_"), is_tape ? 0U : 1U);
@@ -233,7 +226,7 @@ TEST(ParallelRanks, GatherAndScatterWithWhatIsAllocatedForThem) {
       const Tensors expected = torch::autograd::grad({code(x * 2).sum()}, {x});
       for (const RegionForm& form : region_forms()) {
         SCOPED_TRACE(c10::str(form.name, as_list ? ", list" : ""));
-        expect_same(torch::autograd::grad({form.run(code, x * 2).sum()}, {x}), expected);
+        expect_same_bits(torch::autograd::grad({form.run(code, x * 2).sum()}, {x}), expected);
       }
     }
   });
@@ -327,7 +320,7 @@ void expect_same_gradients(Rank& rank) {
     const Tensors expected = gradients_of(blocks, nullptr);
     for (const RegionForm& form : forms_for_blocks(rank)) {
       SCOPED_TRACE(c10::str(form.name, ", style ", static_cast<int>(style)));
-      expect_same(gradients_of(blocks, &form), expected);
+      expect_same_bits(gradients_of(blocks, &form), expected);
     }
   }
 }

@@ -5,15 +5,11 @@
 #ifndef REPRISE_TESTS_DISTRIBUTED_REGION_FORMS_H_
 #define REPRISE_TESTS_DISTRIBUTED_REGION_FORMS_H_
 
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/policies/policies.h"
-#include "tests/testing/bitwise.h"
 
 namespace reprise::testing {
 
@@ -46,14 +42,6 @@ inline std::vector<RegionForm> region_forms(const CheckpointOptions& options = {
   std::vector<RegionForm> all = forms_under(policies::save_nothing(), options);
   all.push_back({"function", options});
   return all;
-}
-
-inline void expect_same(const std::vector<at::Tensor>& found,
-                        const std::vector<at::Tensor>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << "tensor " << i;
-  }
 }
 
 }  // namespace reprise::testing
