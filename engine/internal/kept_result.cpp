@@ -27,13 +27,20 @@ void KeptResult::put_away() {
   }
 }
 
-void KeptResult::prepare_write(const at::Tensor& tensor) {
-  if (stored) {
-    const at::NoGradGuard no_grad;
-    const InterceptionScope unseen(nullptr);
-    stored = store->put(hooks_internal::detached_alias(tensor).clone());
-    is_written_later = true;
+void KeptResult::take_snapshot(const at::Tensor& tensor) {
+  if (is_snapshot || (!stored && !alias.defined())) {
+    return;
   }
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  const at::Tensor copy = at::clone(hooks_internal::detached_alias(tensor));
+  if (stored) {
+    stored = store->put(copy);
+  } else {
+    alias = copy;
+    version = version_of(alias);
+  }
+  is_snapshot = true;
 }
 
 void KeptResult::prefetch() const {
@@ -43,13 +50,16 @@ void KeptResult::prefetch() const {
 }
 
 at::Tensor KeptResult::get() const {
-  if (!stored) {
-    return packed ? packed->call_unpack_hook() : alias;
+  at::Tensor tensor = packed ? packed->call_unpack_hook() : alias;
+  if (!stored && !is_snapshot) {
+    return tensor;
   }
   const at::NoGradGuard no_grad;
   const InterceptionScope unseen(nullptr);
-  const at::Tensor tensor = stored->get();
-  return is_written_later ? tensor.clone() : tensor;
+  if (stored) {
+    tensor = stored->get();
+  }
+  return is_snapshot ? at::clone(tensor) : tensor;
 }
 
 std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result) {

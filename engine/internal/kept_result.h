@@ -35,17 +35,18 @@ struct KeptResult {
   std::unique_ptr<StoredTensor> stored;
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
-  bool is_overwritten = false;    // by an operator that replays run again
-  bool is_written_later = false;  // by such a one, while it is in the store
-  bool is_in_flight = false;      // see OperatorTraits
+  bool is_overwritten = false;  // by an operator that replays run again
+  bool is_snapshot = false;     // of memory that such an operator has written since
+  bool is_in_flight = false;    // see OperatorTraits
 
   // To its store, if it has one and is not there, and is not in flight. To be called when autograd
   // has counted the last write.
   void put_away();
-  // What is in the store stays as it is when the memory of `tensor`, its value still, is written.
-  void prepare_write(const at::Tensor& tensor);
+  // Copies the values, which `tensor` holds still, before an operator that replays run again writes
+  // to their memory. Does nothing if that has been done before.
+  void take_snapshot(const at::Tensor& tensor);
   void prefetch() const;
-  // Not to be changed in place, unless it is written later.
+  // A copy of the caller's own of a snapshot; otherwise not to be changed in place.
   at::Tensor get() const;
 
   bool is_defined() const { return alias.defined() || stored || packed; }

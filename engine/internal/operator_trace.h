@@ -78,12 +78,15 @@ struct TracedOperator {
   std::uint64_t arguments = 0;  // fingerprint of their metadata
   CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
   Plan plan = Plan::kRun;
-  bool is_view = false;       // a result lies in an argument's memory: neither kept nor left out
-  bool is_root = false;       // to be run whether its results are needed or not
-  bool is_asked = false;      // the policy was asked
-  bool is_pinned = false;     // by save() or recompute(): `decision` is theirs
-  bool is_wait = false;       // see Note [Transfers]
-  bool is_in_flight = false;  // its results are
+  bool is_view = false;        // a result lies in an argument's memory: neither kept nor left out
+  bool is_root = false;        // to be run whether its results are needed or not
+  bool is_asked = false;       // the policy was asked
+  bool is_pinned = false;      // by save() or recompute(): `decision` is theirs
+  bool is_wait = false;        // see Note [Transfers]
+  bool is_in_flight = false;   // its results are
+  bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant
+  bool is_resizing = false;    // changes the shape of what it writes
+  bool is_lone_write = false;  // to a single value, which is its only result
   absl::InlinedVector<ValueId, 3> inputs;
   absl::InlinedVector<ValueId, 2> made;     // for each tensor result that is a value of its own
   absl::InlinedVector<ValueId, 1> written;  // in place

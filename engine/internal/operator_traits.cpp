@@ -94,6 +94,27 @@ std::optional<std::uint32_t> written_argument_like(const c10::FunctionSchema& sc
   return std::nullopt;
 }
 
+bool takes_tensors(const c10::Type& type) {
+  const auto contained = type.containedTypes();
+  return type.isSubtypeOf(*c10::TensorType::get()) ||
+         std::any_of(contained.begin(), contained.end(),
+                     [](const c10::TypePtr& each) { return takes_tensors(*each); });
+}
+
+bool is_factory_schema(const c10::FunctionSchema& schema) {
+  if (!schema.name().starts_with("aten::") || schema.name() == "aten::from_file") {
+    return false;  // it may load something
+  }
+  constexpr std::array<std::string_view, 9> kLikeOthers = {
+      "aten::empty_like", "aten::zeros_like", "aten::ones_like",
+      "aten::full_like",  "aten::new_empty",  "aten::new_empty_strided",
+      "aten::new_zeros",  "aten::new_ones",   "aten::new_full"};
+  const auto& arguments = schema.arguments();
+  return std::find(kLikeOthers.begin(), kLikeOthers.end(), schema.name()) != kLikeOthers.end() ||
+         std::none_of(arguments.begin(), arguments.end(),
+                      [](const c10::Argument& each) { return takes_tensors(*each.type()); });
+}
+
 Transfer transfer_of(std::string_view name) {
   constexpr std::array<std::string_view, 6> kOneSided = {
       "c10d::send",    "c10d::recv_",   "c10d::recv_any_source_",
@@ -169,6 +190,7 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
       probability_argument = argument_called(schema, "p");
     }
   }
+  is_factory = !is_random && is_factory_schema(schema);
   is_cast = schema.name() == "aten::_to_copy";
   is_cheap = !is_random && (op.hasTag(at::Tag::pointwise) || is_batch_norm(schema.name()));
   overwrites = overwrites_targets(schema);

@@ -72,6 +72,8 @@ struct OperatorTraits {
   bool is_cast = false;   // _to_copy
   bool is_cheap = false;  // to compute again: elementwise, or a batch norm
   bool leaves_memory_as_it_is = false;
+  // Results depend on no tensor but for its shape, dtype or device, and on no random number.
+  bool is_factory = false;
   bool overwrites = false;  // what it writes, whatever was there before
   // Says nothing of the computation: detach, profiler ranges, record_stream.
   bool is_bookkeeping = false;

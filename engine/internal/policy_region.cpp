@@ -88,8 +88,9 @@ void PolicyRegion::apply(const at::Tensor& tensor, const PolicyAnswer& answer,
         "[checkpoint] region '", region_, "': ", caller, " for ",
         TensorMetadata(tensor).to_string(),
         is_kept
-            ? ": it was read by the region before it was written in place, and a replay needs the "
-              "earlier values. Save a clone instead"
+            ? ": it was read by the region before it was written in place, was resized, or was "
+              "written by several operators at once, and a replay needs the earlier state. Save a "
+              "clone instead"
             : ": it was computed from values that the policy keeps as they are after a later write "
               "in place. Change a clone instead"));
   }

@@ -49,10 +49,7 @@ void SelectiveForward::intercept(const OperatorCall& call) {
     append_memory(argument, arguments);
   }
   if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
-    if (!traits.is_view) {
-      std::for_each(arguments.begin(), arguments.end(), [this](Memory m) { builder_.need(m); });
-    }
-    pass_on(call, next_);
+    run_hidden(call, arguments);
     return;
   }
   TracedOperator op = describe(call, arguments);
@@ -62,11 +59,12 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   if (traits.is_inplace_view) {
     const at::Tensor& reshaped = given[0].toTensor();
     if (const auto id = builder_.value_in(memory_of(reshaped))) {
-      builder_.prepare_write(*id, reshaped);  // autograd counts it as a write
+      builder_.prepare_reshape(*id, reshaped);
     }
   }
   pass_on(call, next_);
-  op.is_root = op.is_root || shapes_written(given, traits) != shapes;
+  op.is_resizing = shapes_written(given, traits) != shapes;
+  op.is_root = op.is_root || op.is_resizing;
   if (traits.is_inplace_view) {
     builder_.note_reshape(given[0].toTensor());
   }
@@ -76,6 +74,23 @@ void SelectiveForward::intercept(const OperatorCall& call) {
     decide(call, given);
   }
   builder_.finish_last();
+}
+
+// Replays run it again, whatever the policy says.
+void SelectiveForward::run_hidden(const OperatorCall& call, const MemoryList& arguments) {
+  if (!call.traits.is_view) {
+    std::for_each(arguments.begin(), arguments.end(), [this](Memory m) { builder_.need(m); });
+  }
+  if (!call.traits.is_bookkeeping) {
+    for (const std::uint32_t index : call.traits.written(call.arguments())) {
+      for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+        if (const auto id = builder_.value_in(memory_of(tensor))) {
+          builder_.prepare_hidden_write(*id, tensor);
+        }
+      });
+    }
+  }
+  pass_on(call, next_);
 }
 
 TracedOperator SelectiveForward::describe(const OperatorCall& call,
@@ -97,24 +112,39 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
     op.is_root = true;
     return op;
   }
-  bool writes_outside = false;
+  op.is_constant = traits.is_factory;
+  op.is_wait = traits.transfer == Transfer::kWait;
+  op.is_in_flight = traits.gives_in_flight;
+  note_writes(call, arguments, op);
+  const bool writes_besides = !op.written.empty() && !traits.returns_only_arguments;
+  const bool is_transfer = traits.transfer != Transfer::kNone && !op.is_wait;
+  op.is_root = op.is_root || writes_besides || traits.tells_host || traits.is_view || is_transfer;
+  return op;
+}
+
+void SelectiveForward::note_writes(const OperatorCall& call, const MemoryList& arguments,
+                                   TracedOperator& op) const {
+  const OperatorTraits& traits = call.traits;
+  absl::InlinedVector<const at::Tensor*, 2> targets;
   for (const std::uint32_t index : traits.written(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
       const auto id = builder_.value_in(memory_of(tensor));
-      writes_outside = writes_outside || !id;
+      op.is_root = op.is_root || !id;  // an effect
       if (id) {
-        builder_.prepare_write(*id, tensor);
         op.written.push_back(*id);
+        targets.push_back(&tensor);
       }
     });
   }
-  op.is_wait = traits.transfer == Transfer::kWait;
-  op.is_in_flight = traits.gives_in_flight;
-  const bool writes_besides = !op.written.empty() && !traits.returns_only_arguments;
-  const bool is_transfer = traits.transfer != Transfer::kNone && !op.is_wait;
-  op.is_root =
-      writes_outside || writes_besides || traits.tells_host || traits.is_view || is_transfer;
-  return op;
+  op.is_lone_write = op.written.size() == 1 && !op.is_root && traits.returns_only_arguments &&
+                     traits.result_arguments.size() == 1 &&
+                     call.argument(*traits.result_arguments[0]).isTensor();
+  // It takes no other tensor than the one that it writes to.
+  op.is_constant =
+      op.is_constant || (op.is_lone_write && arguments.size() == 1 && !traits.is_random);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    builder_.prepare_write(op.written[i], *targets[i], op.is_lone_write);
+  }
 }
 
 PolicyRegion::Decision SelectiveForward::decision_of(TracedOperator& op) const {

@@ -24,7 +24,9 @@ class SelectiveForward final : public PolicyRegion {
   void intercept(const OperatorCall& call) override;
 
  private:
+  void run_hidden(const OperatorCall& call, const MemoryList& arguments);
   TracedOperator describe(const OperatorCall& call, const MemoryList& arguments) const;
+  void note_writes(const OperatorCall& call, const MemoryList& arguments, TracedOperator& op) const;
 
   Decision decision_of(TracedOperator& op) const;
   std::optional<Decision> creator_of(const at::Tensor& tensor) override;

@@ -152,7 +152,11 @@ void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& 
 void SelectiveReplay::copy(const OperatorCall& call) {
   effects_.settle();
   const at::Tensor target = call.argument(call.traits.written_arguments[0]).toTensor();
-  target.copy_(kept_tensor(call, 0));
+  const at::Tensor kept = kept_tensor(call, 0);
+  if (target.sizes() != kept.sizes()) {
+    target.resize_(kept.sizes());
+  }
+  target.copy_(kept);
   unset_.erase(memory_of(target));
   leave_out(call);
 }

@@ -80,7 +80,7 @@ void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again
 // What the policy keeps in a store stays as it is.
 void TapeRecorder::prepare_stored(const Written& write) {
   if (Tape::Given* const kept = given(write.before); kept != nullptr && kept->kept.stored) {
-    kept->kept.prepare_write(whole(write.before, write.tensor));
+    kept->kept.take_snapshot(whole(write.before, write.tensor));
     kept->geometry = info_[write.before].geometry;
   }
 }

@@ -62,6 +62,7 @@ void TraceBuilder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> r
                            .tensor = place,
                            .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
                            .storage = tensor.storage().getWeakStorageImpl(),
+                           .is_constant = op.is_constant,
                            .writers = {}});
         value_of_memory_.insert_or_assign(memory, id);
         op.made.push_back(id);
@@ -90,6 +91,8 @@ void TraceBuilder::finish_last() {
   for (const ValueId id : op.written) {
     Value& value = values_[id];
     value.has_earlier_reader = value.has_earlier_reader || value.is_read;
+    value.is_constant = value.is_constant && op.is_constant;
+    value.may_follow = value.may_follow && op.is_lone_write && !op.is_resizing;
     value.writers.push_back(last_index());
   }
   if (op.is_view) {
@@ -125,6 +128,9 @@ void TraceBuilder::keep_results(std::uint32_t index, const PolicyAnswer& answer,
     }
     return;
   }
+  if (op.is_constant) {
+    return;  // see Note [Constants]
+  }
   std::vector<KeptResult> kept;
   kept.reserve(op.results->tensor_count());
   for (const c10::IValue& result : results) {
@@ -146,11 +152,61 @@ KeptResult* TraceBuilder::kept(const Value& value) {
   return &found->second[value.tensor];
 }
 
-// Stored as the value was made or last written by an operator whose write has been counted.
-void TraceBuilder::prepare_write(ValueId id, const at::Tensor& tensor) {
+void TraceBuilder::prepare_write(ValueId id, const at::Tensor& tensor, bool may_follow) {
   const Value& value = values_[id];
+  prepare_written_results(value, tensor);
+  KeptResult* const result = kept(value);
+  if (result == nullptr || result->is_snapshot || result->is_in_flight) {
+    return;
+  }
+  if (result->stored) {
+    result->take_snapshot(whole(value, tensor));
+    return;
+  }
+  result->version = version_of(result->alias);  // mark_dirty() counts one without a write
+  const bool may_give_way = can_unkeep(value.creator);
+  const bool is_lost = value.is_read || !may_follow || !value.may_follow;
+  if (may_give_way && !is_lost) {
+    return;
+  }
+  if (may_give_way && !is_must(trace_.operators[value.creator].decision)) {
+    unkeep(value.creator);
+  } else {
+    result->take_snapshot(result->alias);
+  }
+}
+
+// What the last writer has left is kept as such.
+void TraceBuilder::prepare_written_results(const Value& value, const at::Tensor& tensor) {
+  if (value.writers.empty()) {
+    return;
+  }
+  const std::uint32_t writer = value.writers.back();
+  const auto found = trace_.mutable_kept().find(writer);
+  if (found == trace_.mutable_kept().end() || trace_.operators[writer].plan != Plan::kCopy) {
+    return;
+  }
+  KeptResult& result = found->second[0];
+  if (result.stored || is_must(trace_.operators[writer].decision) ||
+      reads_what_is_lost(writer, value.creator)) {
+    result.take_snapshot(result.stored ? tensor : result.alias);
+  } else {
+    trace_.mutable_kept().erase(found);
+    run(writer);
+  }
+}
+
+void TraceBuilder::prepare_hidden_write(ValueId id, const at::Tensor& tensor) {
+  prepare_write(id, tensor, /*may_follow=*/false);
+  Value& value = values_[id];
+  value.may_follow = false;
+  value.is_constant = false;
+}
+
+void TraceBuilder::prepare_reshape(ValueId id, const at::Tensor& tensor) {
+  Value& value = values_[id];
   if (KeptResult* const result = kept(value); result != nullptr && result->stored) {
-    result->prepare_write(whole(value, tensor));
+    result->take_snapshot(whole(value, tensor));  // autograd counts it as a write
   }
 }
 
@@ -163,21 +219,23 @@ void TraceBuilder::decide_write(std::uint32_t index, const PolicyAnswer& answer,
                                 c10::ArrayRef<c10::IValue> results) {
   const TracedOperator& op = trace_.operators[index];
   Value& value = values_[op.written[0]];
-  const bool is_alone = op.written.size() == 1 && op.made.empty() && !op.is_root &&
-                        results.size() == 1 && results[0].isTensor();
-  if (is_alone && op.decision != CheckpointPolicy::MUST_RECOMPUTE &&
+  const bool is_alone = op.is_lone_write;
+  if (is_alone && !op.is_resizing && op.decision != CheckpointPolicy::MUST_RECOMPUTE &&
       let_follow(index, value, results[0].toTensor())) {
     return;
   }
   for (const ValueId id : op.written) {
     overwrite(values_[id]);
   }
-  if (!keeps(op.decision)) {
+  const bool is_constant = op.is_constant && value.is_constant;
+  if (!keeps(op.decision) || is_constant) {
     return;
   }
-  if (is_alone && keep_as_result(value, results[0].toTensor(), answer, Moment::kInWrite)) {
+  const bool is_to_copy = is_alone && (!op.is_resizing || is_must(op.decision));
+  if (is_alone && !op.is_resizing &&
+      keep_as_result(value, results[0].toTensor(), answer, Moment::kInWrite)) {
     trace_.operators[index].plan = Plan::kSkip;
-  } else if (is_alone && kept(value) == nullptr && is_keepable(results[0].toTensor())) {
+  } else if (is_to_copy && is_keepable(results[0].toTensor())) {
     const at::Tensor& written = results[0].toTensor();
     trace_.mutable_kept()[index].emplace_back(written, store_of(answer, written));
     written_now_.emplace_back(index, 0);
@@ -185,33 +243,21 @@ void TraceBuilder::decide_write(std::uint32_t index, const PolicyAnswer& answer,
   } else if (is_must(op.decision)) {
     throw CheckpointError(c10::str("[checkpoint] the policy's answer for ", words(op, index),
                                    " is ", to_string(op.decision),
-                                   ", but what it has written in place cannot be kept: the earlier "
-                                   "state is kept as well, or it has further results",
+                                   ", but what it has written in place cannot be kept: it has "
+                                   "written to several tensors, or has further results",
                                    op.name->name.starts_with("c10d::")
                                        ? ". Of collectives, those of _c10d_functional can be kept"
                                        : ""));
   }
 }
 
-// Replays run the write again. What is in a store is as it was before.
+// Replays run the write again, on the result of the operator that made the value.
 void TraceBuilder::overwrite(Value& value) {
-  for (const std::uint32_t writer : value.writers) {
-    if (trace_.operators[writer].plan != Plan::kCopy ||
-        !trace_.mutable_kept()[writer][0].alias.defined()) {
-      continue;
-    }
-    if (is_must(trace_.operators[writer].decision) || reads_what_is_lost(writer, value.creator)) {
-      trace_.mutable_kept()[writer][0].is_overwritten = true;
-    } else {
-      trace_.mutable_kept().erase(writer);
-      run(writer);
-    }
-  }
   const KeptResult* const result = kept(value);
-  if (result == nullptr || !result->alias.defined()) {
+  if (result == nullptr || !result->alias.defined() || result->is_snapshot) {
     return;
   }
-  if (is_must(trace_.operators[value.creator].decision) || !unkeep(value.creator)) {
+  if (!unkeep(value.creator)) {
     kept(value)->is_overwritten = true;
   }
 }
@@ -235,7 +281,22 @@ void TraceBuilder::note_version_later(const Value& value) {
 
 void TraceBuilder::note_reshape(const at::Tensor& tensor) {
   if (const auto id = value_in(memory_of(tensor))) {
-    note_version_later(values_[*id]);
+    Value& value = values_[*id];
+    note_version_later(value);
+    value.may_follow =
+        value.may_follow && static_cast<std::int64_t>(tensor.storage().nbytes()) == value.bytes;
+  }
+}
+
+// The trace has seen each write of the region's, so a version that it does not know of has been
+// counted without one, as by mark_dirty().
+void TraceBuilder::note_final_versions() {
+  for (auto& [index, results] : trace_.mutable_kept()) {
+    for (KeptResult& result : results) {
+      if (result.alias.defined()) {
+        result.version = version_of(result.alias);
+      }
+    }
   }
 }
 
@@ -243,8 +304,8 @@ void TraceBuilder::note_reshape(const at::Tensor& tensor) {
 // written (that of _unsafe_view's result is not that of its argument).
 bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
-  if (result == nullptr || !result->alias.defined() || result->is_mutated() || value.is_read ||
-      !is_keepable(written)) {
+  if (result == nullptr || !result->alias.defined() || result->is_mutated() ||
+      result->is_snapshot || value.is_read || !value.may_follow || !is_keepable(written)) {
     return false;
   }
   result->alias = whole(value, written);
@@ -258,7 +319,8 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor,
                                   const PolicyAnswer& answer, Moment moment) {
   TracedOperator& creator = trace_.operators[value.creator];
   const bool is_in_write = moment == Moment::kInWrite;
-  const bool is_lost = is_in_write ? value.is_read : value.has_earlier_reader;
+  const bool is_lost =
+      !value.may_follow || (is_in_write ? value.is_read : value.has_earlier_reader);
   if (is_lost || !creator.results || creator.is_view || !is_keepable(tensor)) {
     return false;
   }
@@ -296,26 +358,37 @@ bool TraceBuilder::reads_what_is_lost(std::uint32_t index, std::uint32_t creator
   });
 }
 
-// False if an operator that would have to run reads what a kept result was before a write.
-bool TraceBuilder::unkeep(std::uint32_t index) {
-  const TracedOperator& op = trace_.operators[index];
-  if (!trace_.mutable_kept().contains(index)) {
-    return true;
-  }
+// The operators that replays run if the results of one are not kept.
+std::vector<std::uint32_t> TraceBuilder::runs_without(std::uint32_t index) const {
   std::vector<std::uint32_t> runs = {index};
-  for (const ValueId id : op.made) {
+  for (const ValueId id : trace_.operators[index].made) {
     for (const std::uint32_t writer : values_[id].writers) {
       if (trace_.operators[writer].plan == Plan::kSkip) {
         runs.push_back(writer);
       }
     }
   }
-  if (std::any_of(runs.begin(), runs.end(),
-                  [&](std::uint32_t each) { return reads_what_is_lost(each, index); })) {
+  return runs;
+}
+
+// False if one of those reads what a kept result was before a write.
+bool TraceBuilder::can_unkeep(std::uint32_t index) const {
+  const std::vector<std::uint32_t> runs = runs_without(index);
+  return std::none_of(runs.begin(), runs.end(),
+                      [&](std::uint32_t each) { return reads_what_is_lost(each, index); });
+}
+
+bool TraceBuilder::unkeep(std::uint32_t index) {
+  if (!trace_.mutable_kept().contains(index)) {
+    return true;
+  }
+  if (!can_unkeep(index)) {
     return false;
   }
   trace_.mutable_kept().erase(index);
-  std::for_each(runs.begin(), runs.end(), [this](std::uint32_t each) { run(each); });
+  for (const std::uint32_t each : runs_without(index)) {
+    run(each);
+  }
   return true;
 }
 
@@ -325,7 +398,8 @@ bool TraceBuilder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answ
     return true;
   }
   Value& value = values_[*id];
-  if (kept(value) == nullptr && !keep_as_result(value, tensor, answer, Moment::kAfterwards)) {
+  if (kept(value) == nullptr && !value.is_constant &&
+      !keep_as_result(value, tensor, answer, Moment::kAfterwards)) {
     return false;
   }
   trace_.operators[value.creator].decision = answer.policy;

@@ -13,8 +13,14 @@
 // Note [In place]: an operator that writes in place to a kept result follows the operator that made
 // it: the result stays kept as it is afterwards, and a replay leaves the write out. The other way
 // round, to keep what an operator has written is to keep it as the result of the one that made it.
-// Neither goes if an operator that a replay runs has read the earlier state, or if the policy
-// insists on running the write again.
+// Neither goes if an operator that a replay runs has read the earlier state, if the policy insists
+// on running the write again, or if code that is hidden from the policy has written as well. Then a
+// result that is only preferred to be kept is computed again, and one that must be kept becomes a
+// snapshot: a copy, taken before the write, of which each replay gets a copy to write to.
+//
+// Note [Constants]: results that depend on no tensor and no random number, as those of zeros(), are
+// not kept. Memory like that is often filled through a pointer next, and a replay that was given
+// what the pointer left there would have it filled twice.
 #ifndef REPRISE_ENGINE_INTERNAL_TRACE_BUILDER_H_
 #define REPRISE_ENGINE_INTERNAL_TRACE_BUILDER_H_
 
@@ -54,8 +60,13 @@ class TraceBuilder {
   // A change of the tensor's shape in place: no write.
   void note_reshape(const at::Tensor& tensor);
 
-  // The next operator writes to the value, which lies in the memory of `tensor`.
-  void prepare_write(ValueId value, const at::Tensor& tensor);
+  // The next operator writes to the value, which lies in the memory of `tensor`. may_follow: see
+  // Note [In place].
+  void prepare_write(ValueId value, const at::Tensor& tensor, bool may_follow);
+  // The next operator, hidden from the policy, writes to the value.
+  void prepare_hidden_write(ValueId value, const at::Tensor& tensor);
+  // The next operator changes the shape of the tensor, whose value it is, in place.
+  void prepare_reshape(ValueId value, const at::Tensor& tensor);
 
   // The next operator has run, with these results; notes which values it made.
   void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
@@ -87,6 +98,8 @@ class TraceBuilder {
     bool is_used = false;             // by an operator, run again or not
     bool is_read = false;             // by an operator that a replay runs
     bool has_earlier_reader = false;  // one that did so before a write
+    bool is_constant = false;         // see Note [Constants]
+    bool may_follow = true;           // see Note [In place]
     std::vector<std::uint32_t> writers;
   };
 
@@ -99,13 +112,17 @@ class TraceBuilder {
                     c10::ArrayRef<c10::IValue> results);
   at::Tensor whole(const Value& value, const at::Tensor& tensor) const;
   KeptResult* kept(const Value& value);
+  void prepare_written_results(const Value& value, const at::Tensor& tensor);
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };
   bool keep_as_result(Value& value, const at::Tensor& tensor, const PolicyAnswer& answer,
                       Moment moment);
   bool is_in_flight(const Value& value) const;
   void overwrite(Value& value);
   void note_version_later(const Value& value);
+  void note_final_versions();
   bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);
+  std::vector<std::uint32_t> runs_without(std::uint32_t index) const;
+  bool can_unkeep(std::uint32_t index) const;
   bool unkeep(std::uint32_t index);
   bool reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const;
   void run(std::uint32_t index);

@@ -68,7 +68,9 @@ bool TraceBuilder::has_hidden_writes() const {
 
 void TraceBuilder::let_go(std::uint32_t index) {
   TracedOperator& op = trace_.operators[index];
-  const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written);
+  // Later operators find the shape that the copy leaves.
+  const bool is_resizing_copy = op.plan == Plan::kCopy && op.is_resizing;
+  const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written) || is_resizing_copy;
   if (!is_needed && op.plan == Plan::kCopy) {
     op.plan = Plan::kSkip;
   } else if (!is_needed && !op.is_root && !op.is_wait && op.results && op.plan != Plan::kSkip) {
@@ -145,7 +147,7 @@ void TraceBuilder::need_everything() {
 }
 
 void TraceBuilder::complete(bool may_pack, RegionStats* stats) {
-  note_versions();
+  note_final_versions();
   need_dead_ends();
   find_needed();
   if (has_hidden_writes()) {

@@ -312,19 +312,28 @@ TEST_F(Selective, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
   }
 }
 
+// The policy insists on results and on the writes to them, too.
 TEST_F(Selective, AMutationErrorLeavesNothingBehind) {
   int errors = 0;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const at::Tensor x = leaf({4, 4});
     const at::Tensor w = leaf({4, 4});
-    const at::Tensor y = checkpoint(
-        {.policy =
-             [](const PolicyContext& context) {
-               return context.op().ends_with("_") ? CheckpointPolicy::MUST_RECOMPUTE
-                                                  : CheckpointPolicy::MUST_SAVE;
-             }},
-        [seed](const at::Tensor& a, const at::Tensor& b) { return random_program(seed, 12, a, b); },
-        x, w);
+    at::Tensor kept;
+    const auto code = [seed, &kept](const at::Tensor& a, const at::Tensor& b) {
+      const at::Tensor sum = a.sin() + b;
+      kept = is_recomputing() ? kept : sum.detach();
+      return random_program(seed, 12, sum.exp(), b) * sum;
+    };
+    const Tensors expected = torch::autograd::grad({code(x, w).sum()}, {x, w});
+    const at::Tensor y = checkpoint({.policy =
+                                         [](const PolicyContext& context) {
+                                           return context.op().ends_with("_")
+                                                      ? CheckpointPolicy::MUST_RECOMPUTE
+                                                      : CheckpointPolicy::MUST_SAVE;
+                                         }},
+                                    code, x, w);
+    expect_same_bits(torch::autograd::grad({y.sum()}, {x, w}, {}, /*retain_graph=*/true), expected);
+    kept.add_(1);
     for (const bool retain : {true, false}) {
       try {
         torch::autograd::grad({y.sum()}, {x, w}, {}, retain);
@@ -334,7 +343,7 @@ TEST_F(Selective, AMutationErrorLeavesNothingBehind) {
     }
     watch(y);
   }
-  EXPECT_GT(errors, 0);
+  EXPECT_EQ(errors, 60);
   const at::Tensor x = leaf({4});
   gradients(x.sin(),
             {x});  // a backward that failed leaves nodes in the thread's queue until the next

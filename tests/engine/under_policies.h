@@ -45,6 +45,19 @@ class [[nodiscard]] AutocastScope {
   const bool found_;
 };
 
+// The same in a store, and with answers that leave no choice where `must`.
+inline PolicyHolder by_ordinal_in(std::shared_ptr<ActivationStore> store, std::uint64_t bits,
+                                  bool must) {
+  return [store = std::move(store), bits, must](const PolicyContext& context) {
+    const auto bit = static_cast<std::uint64_t>(context.ordinal()) % 64;
+    const bool is_saved = (bits >> bit & 1U) != 0;
+    if (!is_saved) {
+      return PolicyAnswer(CheckpointPolicy::PREFER_RECOMPUTE);
+    }
+    return PolicyAnswer(must ? CheckpointPolicy::MUST_SAVE : CheckpointPolicy::PREFER_SAVE, store);
+  };
+}
+
 struct NamedOptions {
   std::string name;
   CheckpointOptions options;
