@@ -29,6 +29,22 @@ std::size_t heap_bytes(const c10::IValue& constant) {
   return constant.isList() ? 64 + constant.toListRef().size() * sizeof(c10::IValue) : 0;
 }
 
+// One more than the index of the last element in the storage.
+std::int64_t end_of(const Geometry& geometry) {
+  std::int64_t end = geometry.offset + 1;
+  for (std::size_t dim = 0; dim < geometry.sizes.size(); ++dim) {
+    if (geometry.sizes[dim] == 0) {
+      return geometry.offset;
+    }
+    end += (geometry.sizes[dim] - 1) * geometry.strides[dim];
+  }
+  return end;
+}
+
+bool has_elements(const Geometry& geometry) {
+  return std::find(geometry.sizes.begin(), geometry.sizes.end(), 0) == geometry.sizes.end();
+}
+
 }  // namespace
 
 Geometry::Geometry(const at::Tensor& tensor)
@@ -46,6 +62,11 @@ bool Geometry::is_of(const at::Tensor& tensor) const {
 }
 
 at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
+  const auto itemsize = static_cast<std::int64_t>(c10::elementSize(dtype));
+  const auto bytes = static_cast<std::int64_t>(base.storage().nbytes());
+  TORCH_INTERNAL_ASSERT(
+      (offset + shift >= 0 && (end_of(*this) + shift) * itemsize <= bytes) || !has_elements(*this),
+      "[checkpoint] a value of ", end_of(*this) * itemsize, " bytes in a storage of ", bytes);
   at::Tensor tensor = hooks_internal::detached_alias(base);
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   impl.set_allow_tensor_metadata_change(true);
@@ -80,18 +101,6 @@ at::Tensor flat(const at::Tensor& tensor) {
 }
 
 namespace {
-
-// One more than the index of the last element in the storage.
-std::int64_t end_of(const Geometry& geometry) {
-  std::int64_t end = geometry.offset + 1;
-  for (std::size_t dim = 0; dim < geometry.sizes.size(); ++dim) {
-    if (geometry.sizes[dim] == 0) {
-      return geometry.offset;
-    }
-    end += (geometry.sizes[dim] - 1) * geometry.strides[dim];
-  }
-  return end;
-}
 
 std::int64_t count_of(const Geometry& geometry) {
   std::int64_t count = 1;

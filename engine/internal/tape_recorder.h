@@ -120,6 +120,8 @@ class TapeRecorder final : public PolicyRegion {
 
   // Operators.
   void run_unseen(const OperatorCall& call);
+  void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
+  void prepare_unseen_write(const Written& write);
   void leave_out(const Tape::Operator& op);
   void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);

@@ -119,17 +119,18 @@ void TapeRecorder::note_writes(const std::vector<Written>& written, bool is_run_
 
 void TapeRecorder::note_write_inside(const Written& write) {
   const auto index = static_cast<std::uint32_t>(tape_.operators.size());
-  const bool follows = !info_[write.before].is_read;
-  const std::uint32_t geometry = info_[write.before].geometry;
+  const ValueInfo before = info_[write.before];
   const TapeValueId after =
       new_value(write.memory, write.tensor, {.op = index}, /*is_outside=*/false);
-  info_[after].geometry = geometry;
+  ValueInfo& info = info_[after];
+  const std::int64_t grown_bytes = info.bytes - before.bytes;  // an out= argument may be resized
+  info.geometry = grown_bytes == 0 ? before.geometry : geometry_of(flat(write.tensor));
   const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
-  info_[after].unfilled_bytes =
-      std::max<std::int64_t>(0, info_[write.before].unfilled_bytes - written_bytes);
+  info.unfilled_bytes =
+      std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
   tape_.writes.push_back({write.before, after});
   const Tape::Given* const kept = given(write.before);
-  if (kept != nullptr && kept->kept.alias.defined() && follows) {
+  if (kept != nullptr && kept->kept.alias.defined() && !before.is_read) {
     std::shared_ptr<ActivationStore> store = kept->kept.store;
     forget(write.before);
     keep(after, whole(after, write.tensor), std::move(store));
@@ -139,31 +140,47 @@ void TapeRecorder::note_write_inside(const Written& write) {
 
 // What forward does here, no replay does: what it leaves behind is given.
 void TapeRecorder::run_unseen(const OperatorCall& call) {
-  const bool only_reshapes = call.traits.is_inplace_view;
   const std::vector<Written> written = written_by(call);
-  const auto bytes_of = [](const at::Tensor& tensor) {
-    return tensor.has_storage() ? tensor.storage().nbytes() : 0;
+  if (call.traits.is_inplace_view) {
+    run_reshaping(call, written);
+    return;
+  }
+  for (const Written& write : written) {
+    prepare_unseen_write(write);
+  }
+  pass_on(call, next_);
+  for (const Written& write : written) {
+    written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
+  }
+}
+
+void TapeRecorder::prepare_unseen_write(const Written& write) {
+  if (storages_.at(write.memory).is_outside) {
+    prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/true);
+  } else {
+    prepare_write_inside(write);
+  }
+}
+
+// Only the tensor changes, not what is in memory. But resize_() may give the storage more memory,
+// whose other part no operator fills.
+void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Written>& written) {
+  const auto bytes_of = [](const Written& write) {
+    return write.tensor.has_storage() ? write.tensor.storage().nbytes() : 0;
   };
   std::vector<std::size_t> bytes;
   for (const Written& write : written) {
-    bytes.push_back(bytes_of(write.tensor));
-    if (only_reshapes) {
-      prepare_stored(write);  // autograd counts it as a write
-    } else {
-      storages_.at(write.memory).is_outside
-          ? prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/true)
-          : prepare_write_inside(write);
-    }
+    bytes.push_back(bytes_of(write));
+    prepare_stored(write);  // autograd counts it as a write
   }
   pass_on(call, next_);
   for (std::size_t i = 0; i < written.size(); ++i) {
     const Written& write = written[i];
-    const bool is_same_memory = key_of(write.tensor) == write.memory;
-    if (only_reshapes && (!is_same_memory || bytes[i] == bytes_of(write.tensor))) {
-      written_now_.push_back(write.before);  // autograd counts it as a write
-      continue;
+    written_now_.push_back(write.before);  // likewise
+    if (key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
+      prepare_unseen_write(write);
+      written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
     }
-    written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
   }
 }
 
