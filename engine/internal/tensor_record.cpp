@@ -14,6 +14,7 @@
 #include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/operator_log.h"
+#include "reprise/hooks/internal/forwarding_engine.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -54,8 +55,8 @@ auto without_recording(const at::Tensor& tensor, Function&& function) {
 }  // namespace
 
 bool is_produced_by_handwritten_node(const at::Tensor& tensor) {
-  torch::autograd::Node* node = node_of(tensor);
-  return node != nullptr && !node->is_traceable();
+  const torch::autograd::Node* node = node_of(tensor);
+  return node != nullptr && !hooks_internal::is_generated(*node);
 }
 
 TensorMetadata::TensorMetadata(const at::Tensor& tensor)

@@ -143,6 +143,10 @@ void at_backward_end(std::function<void()> callback) {
   Engine::get_default_engine().queue_callback(std::move(callback));
 }
 
+bool is_generated(const torch::autograd::Node& node) {
+  return dynamic_cast<const torch::autograd::TraceableFunction*>(&node) != nullptr;
+}
+
 BackwardInfo backward_info() {
   BackwardInfo info;
   info.id = torch::autograd::get_current_graph_task_id();
@@ -150,7 +154,7 @@ BackwardInfo backward_info() {
     info.keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
     if (const NodePtr node = torch::autograd::get_current_node()) {
       info.node = node.get();
-      info.node_reads_once = node->is_traceable();
+      info.node_reads_once = is_generated(*node);
     }
   }
   return info;

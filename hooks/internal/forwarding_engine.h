@@ -18,6 +18,10 @@
 #include "reprise/hooks/export.h"
 #include "reprise/hooks/internal/hook_stack.h"
 
+namespace torch::autograd {
+struct Node;
+}  // namespace torch::autograd
+
 namespace reprise::hooks_internal {
 
 // Makes sure that the default engine asks us. Called at each entry of a scope, because another
@@ -33,14 +37,17 @@ REPRISE_API std::unique_ptr<SavedVariableHooks> make_ambient_hooks();
 // backward ends in any way. Throws outside of a backward.
 REPRISE_API void at_backward_end(std::function<void()> callback);
 
+// True for the nodes that LibTorch generates, which unpack each saved tensor once; false for those
+// written by hand. Node::is_traceable() is not to be asked: it throws for Python's functions.
+REPRISE_API bool is_generated(const torch::autograd::Node& node);
+
 // What the calling thread does for a backward just now.
 struct BackwardInfo {
   // The backward's graph task; -1 outside of any backward.
   int id = -1;
   // The node that is being evaluated, for comparison only.
   const void* node = nullptr;
-  // True for LibTorch's generated nodes, which unpack each saved tensor once. Nodes written by hand
-  // may do so repeatedly.
+  // See is_generated(). Nodes written by hand may unpack a saved tensor repeatedly.
   bool node_reads_once = false;
   // False if the backward frees what it has used.
   bool keeps_graph = true;
