@@ -224,10 +224,18 @@ RngSnapshot RngSnapshot::capture(std::span<const at::Device> devices,
   return snapshot;
 }
 
-void RngSnapshot::complete() {
+void RngSnapshot::add(std::span<const RngState> first_draws) {
+  for (const RngState& state : first_draws) {
+    if (!contains(state.generator())) {
+      states_.push_back(state);
+    }
+  }
+}
+
+void RngSnapshot::complete(bool has_drawn) {
   if (completed_) return;
   add_accelerator_that_came_into_use();
-  if (restores_on_this_thread == restores_before_) {
+  if (!has_drawn && restores_on_this_thread == restores_before_) {
     // partition, which swaps, keeps every state whole if asking a generator throws.
     const auto moved = [](const RngState& state) { return !state.is_current(); };
     states_.erase(std::partition(states_.begin(), states_.end(), moved), states_.end());

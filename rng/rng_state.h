@@ -129,7 +129,15 @@ class REPRISE_API RngSnapshot {
   [[nodiscard]] static RngSnapshot capture(std::span<const at::Device> devices,
                                            std::span<const at::Generator> extra = {});
 
+  // Adds states that were taken later, before the region first drew from their generators. Those
+  // of generators that are captured already are passed over.
+  void add(std::span<const RngState> first_draws);
+
   // To be called once, on the same thread, when the region's forward has ended.
+  //
+  // has_drawn: true if the region is known to have drawn random numbers; then a generator that
+  //   stands where it stood has been put back, and its state is kept.
+  //
   // Drops the states of the trackers if this thread has not used one since, and
   // the states whose generators have not moved, unless an `RngState` was restored on this
   // thread in between (by an `RngForkGuard` of the region's own, or a replay inside it): then a
@@ -141,7 +149,7 @@ class REPRISE_API RngSnapshot {
   //
   // Throws c10::Error if such a generator keeps no offset, because its start is then unknown; what
   // `RngState::is_current` throws.
-  void complete();
+  void complete(bool has_drawn = false);
 
   // After `complete()`: true if the region drew from a captured generator or a named state, as far
   // as can be told.

@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/dispatch_mode.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/op_registration/op_registration.h>
 
@@ -20,6 +21,7 @@ namespace {
 constexpr auto kKey = c10::DispatchKey::Fake;
 
 thread_local OperatorInterceptor* interceptor_of_thread = nullptr;
+thread_local std::uint64_t last_sequence_number = 0;
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
@@ -29,6 +31,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   if (interceptor_of_thread == nullptr) {
     call.run();
   } else {
+    last_sequence_number = at::sequence_number::peek();
     interceptor_of_thread->intercept(call);
   }
 }
@@ -106,6 +109,13 @@ void ensure_installed() {
 }
 
 }  // namespace
+
+std::uint64_t sequence_number_at_last_operator() noexcept { return last_sequence_number; }
+
+at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t, std::uint32_t,
+                                             const at::Tensor& target) {
+  return target;
+}
 
 InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
     : previous_(interceptor_of_thread) {

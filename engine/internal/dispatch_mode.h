@@ -12,11 +12,13 @@
 #ifndef REPRISE_ENGINE_INTERNAL_DISPATCH_MODE_H_
 #define REPRISE_ENGINE_INTERNAL_DISPATCH_MODE_H_
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstdint>
 #include <optional>
 
 #include "reprise/hooks/export.h"
@@ -59,7 +61,24 @@ class OperatorInterceptor {
   // perhaps under a mutex of LibTorch's: it must not call code of the user's that may run
   // operators.
   virtual void intercept(const OperatorCall& call) = 0;
+
+  // Puts back the versions that autograd has counted for writes that a replay has left out.
+  virtual void settle() {}
+
+  // A backward inside the region has been given the tensor of a slot, recomputed out of sight.
+  // provenance: of its memory, see provenance.h.
+  virtual void note_recomputed(const at::Tensor& /*tensor*/, std::uint64_t /*provenance*/) {}
+
+  // What the operator, which is about to run, is to find in `target`, a tensor that it writes to:
+  // number `element` of argument `argument`. In a replay that is not what it holds. Not to be
+  // changed.
+  virtual at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
+                                  std::uint32_t element, const at::Tensor& target);
 };
+
+// The number that autograd was to give to the next node of this thread when an interceptor last saw
+// an operator of it.
+std::uint64_t sequence_number_at_last_operator() noexcept;
 
 // To the next interceptor, or, without one, to the operator itself.
 inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
@@ -68,6 +87,13 @@ inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
   } else {
     next->intercept(call);
   }
+}
+
+// As state_before() of the next interceptor; without one, the target itself.
+inline at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
+                               std::uint32_t element, const at::Tensor& target,
+                               OperatorInterceptor* next) {
+  return next == nullptr ? target : next->state_before(call, argument, element, target);
 }
 
 // While alive, the operators of this thread go to `interceptor` and to no other; to none, if it is

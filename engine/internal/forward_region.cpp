@@ -88,6 +88,15 @@ void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
     }
   }
   record.inputs = RegionInput::keep_all(distinct, record.input_store, record.name);
+  if (record.tape == nullptr && record.check != DeterminismCheck::kNone) {
+    record.watched = std::make_unique<WatchedForward>(distinct);
+  }
+}
+
+// Within the replay of an enclosing region nothing is kept, unless it goes through the hooks of
+// that region, which counts it as in forward.
+bool asks_policy(const CheckpointOptions& options) {
+  return !is_recomputing() || options.respect_saved_tensors_hooks;
 }
 
 RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
@@ -110,11 +119,8 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
     record.tape = std::make_unique<Tape>();
     record.tape->allow_mutation = options.allow_cache_entry_mutation;
     record.fills_region = options.fill == Fill::kRegion || !record.early_stop;
-  } else if (!record.allow_external_mutation && record.check != DeterminismCheck::kNone &&
-             !is_recomputing()) {
-    record.outside_reads = std::make_unique<OutsideReads>();
   }
-  if (options.policy && !is_recomputing() && record.tape == nullptr) {
+  if (options.policy && asks_policy(options) && record.tape == nullptr) {
     record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation,
                                                    options.respect_saved_tensors_hooks);
     record.trace_builder = std::make_unique<TraceBuilder>(*record.trace);
@@ -146,7 +152,8 @@ class ForwardRegion::Impl {
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());
     RngSnapshot rng = RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
-    const std::shared_ptr<Policy> policy = is_recomputing() ? nullptr : options.policy.get();
+    const std::shared_ptr<Policy> policy =
+        asks_policy(options) ? options.policy.get() : std::shared_ptr<Policy>();
     RegionRecord record = make_record(std::move(options), std::move(code), inputs.tensors);
     record.state.recompute_context = std::move(contexts.recompute);
     if (!preserves_rng_) {
@@ -209,8 +216,8 @@ class ForwardRegion::Impl {
  private:
   void intercept(const std::shared_ptr<Policy>& policy) {
     RegionRecord& record = frame_->record_of_forward();
-    if (record.outside_reads) {
-      watch_.emplace(*record.outside_reads, InterceptionScope::current());
+    if (record.watched) {
+      watch_.emplace(*record.watched, InterceptionScope::current());
       watching_.emplace(&*watch_);
     }
     std::shared_ptr<Policy> asked = policy ? policy->begin_region() : nullptr;

@@ -70,11 +70,19 @@ Frame::~Frame() { g_live_frames.fetch_sub(1, std::memory_order_relaxed); }
 std::int64_t Frame::live_count() { return g_live_frames.load(); }
 
 bool Frame::complete_forward(bool may_pack) {
-  if (record_.state.rng) {
-    record_.state.rng->complete();
+  bool has_drawn = false;
+  if (record_.watched) {
+    record_.watched->complete();
+    has_drawn = record_.watched->has_drawn;
+    for (TensorRecord& slot : record_.slots) {
+      slot.complete();
+    }
   }
-  if (record_.outside_reads) {
-    record_.outside_reads->complete();
+  if (record_.state.rng) {
+    if (record_.watched) {
+      record_.state.rng->add(record_.watched->generators);
+    }
+    record_.state.rng->complete(has_drawn);
   }
   if (record_.trace_builder) {
     record_.trace_builder->complete(may_pack, record_.stats.get());
@@ -108,6 +116,9 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
+  if (OperatorInterceptor* const interceptor = InterceptionScope::current()) {
+    interceptor->note_recomputed(value.tensor, record_.slots[slot].memory_provenance());
+  }
   return std::move(value.tensor);
 }
 

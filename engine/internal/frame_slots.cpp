@@ -43,7 +43,13 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 }
 
 std::uint32_t Frame::record(const at::Tensor& tensor) {
-  TensorRecord saved(tensor, record_.check_options());
+  const bool is_unset = record_.watched && record_.watched->is_unset(tensor);
+  TensorRecord saved(tensor, record_.check_options(), is_unset);
+  if (record_.watched) {
+    saved.set_provenance(record_.watched->provenance_of(tensor),
+                         record_.watched->memory_provenance_of(tensor),
+                         record_.watched->is_captured(tensor));
+  }
   if (record_.trace_builder) {
     record_.trace_builder->need(memory_of(tensor));
   }
@@ -57,8 +63,8 @@ std::uint32_t Frame::record(const at::Tensor& tensor) {
     }
     record_.tape->slots.push_back(place);
   }
-  if (record_.outside_reads && record_.outside_reads->has_new_transfer) {
-    record_.outside_reads->has_new_transfer = false;
+  if (record_.watched && record_.watched->has_new_transfer) {
+    record_.watched->has_new_transfer = false;
     record_.slot_behind_transfers = static_cast<std::uint32_t>(record_.slots.size());
   }
   record_.slots.push_back(std::move(saved));

@@ -29,12 +29,16 @@ inline bool is_memory_lent(const at::Tensor& tensor) {
   return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
 }
 
+inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
+}
+
 // Null for a tensor without one. While it is held, the storage's address is not given out anew.
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
   if (tensor.defined() && tensor.has_storage()) {
     return tensor.storage().getWeakStorageImpl();
   }
-  return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
+  return no_storage();
 }
 
 // Calls `visitor` with each defined tensor in an argument or result, lists included.

@@ -13,15 +13,6 @@
 namespace reprise::engine_internal {
 namespace {
 
-bool is_cast_of_parameter(const OperatorCall& call) {
-  if (!call.traits.is_cast) {
-    return false;
-  }
-  const c10::IValue& self = call.argument(0);
-  return self.isTensor() && self.toTensor().is_leaf() && self.toTensor().requires_grad() &&
-         !self.toTensor().is_view();
-}
-
 std::uint64_t fingerprint_of(const c10::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
@@ -51,13 +42,6 @@ std::uint64_t fingerprint_of(const c10::IValue& value) {
   return hash;
 }
 
-// A dropout of probability 0 draws nothing (pytorch#187985).
-bool draws(const OperatorCall& call) {
-  const auto& probability = call.traits.probability_argument;
-  return !probability || !call.argument(*probability).isDouble() ||
-         call.argument(*probability).toDouble() != 0;
-}
-
 RngState state_before(const OperatorCall& call) {
   std::optional<at::Device> device;
   for (const c10::IValue& argument : call.arguments()) {
@@ -76,6 +60,22 @@ RngState state_before(const OperatorCall& call) {
 }
 
 }  // namespace
+
+bool is_cast_of_parameter(const OperatorCall& call) {
+  if (!call.traits.is_cast) {
+    return false;
+  }
+  const c10::IValue& self = call.argument(0);
+  return self.isTensor() && self.toTensor().is_leaf() && self.toTensor().requires_grad() &&
+         !self.toTensor().is_view();
+}
+
+// A dropout of probability 0 draws nothing (pytorch#187985).
+bool draws(const OperatorCall& call) {
+  const auto& probability = call.traits.probability_argument;
+  return !probability || !call.argument(*probability).isDouble() ||
+         call.argument(*probability).toDouble() != 0;
+}
 
 bool is_untraced(const OperatorCall& call) {
   return call.traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);

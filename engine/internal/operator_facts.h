@@ -19,6 +19,12 @@ namespace reprise::engine_internal {
 // what a BypassModeGuard hides.
 bool is_untraced(const OperatorCall& call);
 
+// The cast of a parameter, which autocast may have in its cache.
+bool is_cast_of_parameter(const OperatorCall& call);
+
+// False for a random operator that is known to draw nothing: a dropout of probability 0.
+bool draws(const OperatorCall& call);
+
 // Of the metadata of the arguments: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
 

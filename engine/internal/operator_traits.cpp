@@ -194,6 +194,7 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   is_cast = schema.name() == "aten::_to_copy";
   is_cheap = !is_random && (op.hasTag(at::Tag::pointwise) || is_batch_norm(schema.name()));
   overwrites = overwrites_targets(schema);
+  ignores_targets = overwrites || undeclared || is_batch_norm(schema.name());
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
   is_aten = schema.name().starts_with("aten::");
 }

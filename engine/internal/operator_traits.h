@@ -75,6 +75,9 @@ struct OperatorTraits {
   // Results depend on no tensor but for its shape, dtype or device, and on no random number.
   bool is_factory = false;
   bool overwrites = false;  // what it writes, whatever was there before
+  // Its other results do not depend on what it writes to: it overwrites that, or is a batch norm
+  // with its statistics.
+  bool ignores_targets = false;
   // Says nothing of the computation: detach, profiler ranges, record_stream.
   bool is_bookkeeping = false;
   // LibTorch's own operators count each declared write in the version counter.

@@ -13,7 +13,6 @@
 
 #include "reprise/engine/internal/operator_log.h"
 #include "reprise/engine/internal/operator_trace.h"
-#include "reprise/engine/internal/outside_reads.h"
 #include "reprise/engine/internal/region_code.h"
 #include "reprise/engine/internal/region_input.h"
 #include "reprise/engine/internal/region_state.h"
@@ -21,6 +20,7 @@
 #include "reprise/engine/internal/tape.h"
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/engine/internal/trace_builder.h"
+#include "reprise/engine/internal/watched_forward.h"
 
 namespace reprise::engine_internal {
 
@@ -43,7 +43,7 @@ struct RegionRecord {
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
   RegionState state;
 
-  std::unique_ptr<OutsideReads> outside_reads;  // unless changes are allowed, or nothing is checked
+  std::unique_ptr<WatchedForward> watched;  // of function replays, unless nothing is checked
 
   std::unique_ptr<OperatorTrace> trace;         // of function replays under a policy
   std::unique_ptr<TraceBuilder> trace_builder;  // in forward

@@ -60,6 +60,18 @@ void ReplayPass::check_untouched(std::span<const at::Tensor> inputs,
   }
 }
 
+void ReplayPass::check_escaped() const {
+  if (const auto slot = graph_.escaped_that_retains_grad()) {
+    throw CheckpointError(c10::str(
+        "[checkpoint] region '", record_.name,
+        "': its code keeps a tensor that retains its gradient (",
+        *slot < record_.slots.size() ? record_.slots[*slot].metadata().to_string() : std::string(),
+        ") outside of the region, in a member or a captured variable. The recomputation has put a "
+        "tensor of its own there, whose grad() backward does not set. Use a CheckpointScope, which "
+        "does not run the code again, or assign it only if !is_recomputing()"));
+  }
+}
+
 void ReplayPass::check_captured() {
   const MutexLock lock(mutex_);
   if (!mutations_.empty()) {
@@ -99,6 +111,14 @@ void ReplayPass::check_saved() {
   }
   std::erase_if(mismatches_,
                 [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });
+  std::erase_if(others_, [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });
+  if (mismatches_.empty() && !others_.empty()) {
+    std::string message = "Tensors are recomputed otherwise than forward computed them:";
+    for (const Mismatch& other : others_) {
+      message += slot_words(record_, other.slot) + other.what;
+    }
+    fail_determinism(message);
+  }
   if (!mismatches_.empty()) {
     const bool metadata = record_.check == DeterminismCheck::kMetadata;
     std::string message =

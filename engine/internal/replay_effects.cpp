@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "reprise/engine/errors.h"
 #include "reprise/engine/internal/tensor_record.h"
 
 namespace reprise::engine_internal {
@@ -144,7 +145,8 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
     return;
   }
   MemoryList inputs;
-  std::optional<std::string> stale;
+  const MemoryList targets = unset_targets(call);
+  std::optional<std::string> stale = watch_ == nullptr ? std::nullopt : watch_->change();
   const auto arguments = call.arguments();
   const bool has_unused = traits.writes_undeclared(arguments);
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {
@@ -152,13 +154,12 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
       continue;
     }
     append_memory(arguments[index], inputs);
-    if (forward_reads_ && !stale && !traits.may_write(index)) {
-      for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
-        stale = stale ? stale : read(call, tensor);
-      });
-    }
   }
   call.run();
+  awaits_write_ = false;
+  for (const Memory memory : targets) {
+    unset_.erase(memory);
+  }
   MemoryList outputs;
   for (const c10::IValue& result : call.results()) {
     append_memory(result, outputs);
@@ -166,9 +167,32 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   for (const Memory memory : outputs) {
     if (std::find(inputs.begin(), inputs.end(), memory) == inputs.end()) {
       inside_.insert(memory);
+      if (traits.leaves_memory_as_it_is) {
+        unset_.insert(memory);
+      } else if (!unset_.empty()) {
+        unset_.erase(memory);  // its address is used again
+      }
     }
   }
   reads_.note_operator(inputs, outputs, std::move(stale));
+}
+
+// Of the unset memory, that which the operator writes to.
+MemoryList ReplayEffects::unset_targets(const OperatorCall& call) const {
+  MemoryList targets;
+  if (!unset_.empty()) {
+    for (const std::uint32_t index : call.traits.written(call.arguments())) {
+      append_memory(call.argument(index), targets);
+    }
+  }
+  return targets;
+}
+
+void ReplayEffects::note_supplied(const OperatorCall& call) {
+  settle();
+  if (call.traits.undeclared) {
+    note_unused(call);
+  }
 }
 
 // Batch-norm in training saves its running statistics, and takes nothing from them.
@@ -185,9 +209,8 @@ void ReplayEffects::run_on_copies(const OperatorCall& call,
   const OperatorTraits& traits = call.traits;
   absl::flat_hash_map<std::uint32_t, c10::IValue> originals;
   for (const std::uint32_t index : outside) {
-    c10::IValue& argument = call.argument(index);
-    c10::IValue copies = copy_outside(argument, traits);
-    originals[index] = std::exchange(argument, std::move(copies));
+    c10::IValue copies = copy_outside(call, index);
+    originals[index] = std::exchange(call.argument(index), std::move(copies));
   }
   run_inside(call);
   const std::size_t first = call.stack.size() - traits.result_arguments.size();
@@ -199,19 +222,39 @@ void ReplayEffects::run_on_copies(const OperatorCall& call,
   }
 }
 
-c10::IValue ReplayEffects::copy_outside(const c10::IValue& argument, const OperatorTraits& traits) {
+c10::IValue ReplayEffects::copy_outside(const OperatorCall& call, std::uint32_t index) {
+  const c10::IValue& argument = call.argument(index);
+  std::uint32_t element = 0;
   const auto copy = [&](const at::Tensor& tensor) {
-    return tensor.defined() && is_outside(tensor, traits) ? at::clone(tensor) : tensor;
+    const bool is_copied = tensor.defined() && is_outside(tensor, call.traits);
+    at::Tensor copied = is_copied ? copy_for_write(call, index, element, tensor) : tensor;
+    element += tensor.defined() ? 1 : 0;
+    return copied;
   };
   if (argument.isTensor()) {
     return copy(argument.toTensor());
   }
   const c10::List<c10::IValue> elements = argument.toList();
   c10::List<c10::IValue> copies(elements.elementType());
-  for (const c10::IValue& element : argument.toListRef()) {
-    copies.push_back(copy_outside(element, traits));
+  for (const c10::IValue& each : argument.toListRef()) {
+    copies.push_back(each.isTensor() ? c10::IValue(copy(each.toTensor())) : each);
   }
   return copies;
+}
+
+// What forward's operator found there, if its other results depend on that.
+at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t argument,
+                                         std::uint32_t element, const at::Tensor& tensor) const {
+  const at::Tensor before = watch_ == nullptr ? at::Tensor() : watch_->before(argument, element);
+  const bool is_effect_alone = call.traits.returns_only_arguments;
+  if (!before.defined() && !call.traits.ignores_targets && !is_effect_alone) {
+    throw MutationError(c10::str(
+        "[checkpoint] region '", region_, "': ", call.op.operator_name(),
+        " writes to a tensor from outside the region, ", TensorMetadata(tensor).to_string(),
+        ", and has results that depend on what it found there, which is not known: forward did not "
+        "run it, or DeterminismCheck::kNone had nothing of forward noted. Use another check"));
+  }
+  return at::clone(before.defined() ? before : tensor);
 }
 
 bool ReplayEffects::tell_again(const OperatorCall& call) {
@@ -221,8 +264,7 @@ bool ReplayEffects::tell_again(const OperatorCall& call) {
   }
   const bool all_outside =
       std::none_of(memory.begin(), memory.end(), [this](Memory m) { return inside_.contains(m); });
-  const auto* told =
-      forward_reads_ && !memory.empty() && all_outside ? forward_reads_->next_told() : nullptr;
+  const auto* told = watch_ != nullptr && !memory.empty() && all_outside ? watch_->told() : nullptr;
   if (told != nullptr) {
     torch::jit::drop(call.stack, call.op.schema().arguments().size());
     for (const c10::IValue& result : *told) {
@@ -230,19 +272,6 @@ bool ReplayEffects::tell_again(const OperatorCall& call) {
     }
   }
   return told != nullptr;
-}
-
-std::optional<std::string> ReplayEffects::read(const OperatorCall& call, const at::Tensor& tensor) {
-  if (inside_.contains(memory_of(tensor))) {
-    return std::nullopt;
-  }
-  const auto change = forward_reads_->next(tensor);
-  if (!change) {
-    return std::nullopt;
-  }
-  return c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
-                  TensorMetadata(tensor).to_string(), ", at version ", change->version_now,
-                  ", forward read it at version ", change->version_in_forward);
 }
 
 void ReplayEffects::keep_untouched(const at::Tensor& tensor) {

@@ -25,7 +25,7 @@
 #include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/operator_traits.h"
-#include "reprise/engine/internal/outside_reads.h"
+#include "reprise/engine/internal/replay_watch.h"
 #include "reprise/engine/internal/stale_reads.h"
 
 namespace reprise::engine_internal {
@@ -37,27 +37,34 @@ void leave_out(const OperatorCall& call);
 // Lives for one replay, on its thread.
 class ReplayEffects final : public OperatorInterceptor {
  public:
-  // reads: what forward read, or null if nobody wants to know.
-  explicit ReplayEffects(const OutsideReads* reads) {
-    if (reads != nullptr) {
-      forward_reads_.emplace(*reads);
-    }
-  }
+  // region: its name, for errors. watch: null if forward was not watched. Both must outlive this.
+  ReplayEffects(const std::string& region, const ReplayWatch* watch)
+      : region_(region), watch_(watch) {}
 
   // The tensor is the replay's own.
   void adopt(const at::Tensor& tensor);
 
+  // Throws MutationError.
   void intercept(const OperatorCall& call) override;
 
-  // Puts back what autograd has noted of writes that were left out.
-  void settle();
+  // The operator is not run: its results are supplied.
+  void note_supplied(const OperatorCall& call);
+
+  // Puts back what autograd has noted of writes that were left out, gradient edges included.
+  void settle() override;
 
   // The tensor has been saved for backward.
   void note_save(std::uint32_t slot, const at::Tensor& tensor) {
     reads_.note_save(slot, memory_of(tensor));
+    awaits_write_ = awaits_write_ || unset_.contains(memory_of(tensor));
   }
 
+  // True if the operator that has saved tensors is still to write to one of them, as to the noise
+  // of rrelu.
+  bool awaits_write() const { return awaits_write_; }
+
   bool has_adopted(const at::Tensor& tensor) const { return adopted_.contains(memory_of(tensor)); }
+  bool has_made(const at::Tensor& tensor) const { return inside_.contains(memory_of(tensor)); }
 
   const StaleReads& reads() const { return reads_; }
 
@@ -80,18 +87,22 @@ class ReplayEffects final : public OperatorInterceptor {
   bool is_all_outside(const c10::IValue& argument, const OperatorTraits& traits);
 
   void run_inside(const OperatorCall& call);
+  MemoryList unset_targets(const OperatorCall& call) const;
   void note_unused(const OperatorCall& call);
   void run_on_copies(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
-  c10::IValue copy_outside(const c10::IValue& argument, const OperatorTraits& traits);
+  c10::IValue copy_outside(const OperatorCall& call, std::uint32_t argument);
+  at::Tensor copy_for_write(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
+                            const at::Tensor& tensor) const;
 
   // True if the operator told the host something in forward, and has done so again.
   bool tell_again(const OperatorCall& call);
-  // Words for an error, if the tensor is no longer what forward read.
-  std::optional<std::string> read(const OperatorCall& call, const at::Tensor& tensor);
   void keep_untouched(const at::Tensor& tensor);
 
+  const std::string& region_;
+  const ReplayWatch* const watch_;
   absl::flat_hash_set<Memory> inside_;  // what the replay made
-  std::optional<OutsideReads::Cursor> forward_reads_;
+  absl::flat_hash_set<Memory> unset_;   // memory that nothing has been written to
+  bool awaits_write_ = false;
   StaleReads reads_;
   std::vector<Untouched> untouched_;
   absl::flat_hash_set<Memory> left_out_;

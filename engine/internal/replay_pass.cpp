@@ -78,11 +78,22 @@ std::vector<bool> handwritten_nodes(const std::vector<TensorRecord>& slots) {
 
 }  // namespace
 
+namespace {
+
+std::optional<ReplayWatch> make_watch(const RegionRecord& record) {
+  return record.watched ? std::optional<ReplayWatch>(std::in_place, *record.watched,
+                                                     !record.allow_external_mutation)
+                        : std::optional<ReplayWatch>();
+}
+
+}  // namespace
+
 ReplayPass::ReplayPass(RegionRecord& record, std::vector<bool> wanted)
     : record_(record),
       wanted_(std::move(wanted)),
       handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
-      effects_(record.outside_reads.get()),
+      watch_(make_watch(record)),
+      effects_(record.name, watch_ ? &*watch_ : nullptr),
       values_(wanted_.size()) {
   for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
     if (wanted_[slot]) {
@@ -90,9 +101,8 @@ ReplayPass::ReplayPass(RegionRecord& record, std::vector<bool> wanted)
     }
   }
   // Forward was not watched: there may be transfers in front of any slot.
-  const std::size_t behind_transfers = record.outside_reads
-                                           ? record.slot_behind_transfers
-                                           : std::max<std::size_t>(1, wanted_.size()) - 1;
+  const std::size_t behind_transfers =
+      record.watched ? record.slot_behind_transfers : std::max<std::size_t>(1, wanted_.size()) - 1;
   last_needed_ = std::max(last_needed_, behind_transfers);
 }
 
@@ -106,6 +116,9 @@ std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
 bool ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   const MutexLock lock(mutex_);
   const auto slot = static_cast<std::uint32_t>(count_++);
+  if (std::this_thread::get_id() == thread_) {
+    graph_.note_save(slot, tensor);
+  }
   if (slot < wanted_.size()) {
     compare(slot, tensor);
     if (wanted_[slot]) {
@@ -117,13 +130,17 @@ bool ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   }
   const bool stops = record_.early_stop && slot >= last_needed_ && may_stop(slot, tensor);
   stopped_ = stopped_ || stops;
+  if (stops && selective_ && std::this_thread::get_id() == thread_) {
+    selective_->stop();
+  }
   return stops;
 }
 
 bool ReplayPass::may_stop(std::uint32_t slot, const at::Tensor& tensor) const {
   const bool handwritten =
-      slot < handwritten_.size() ? handwritten_[slot] : is_produced_by_handwritten_node(tensor);
-  return !handwritten && !is_unwinding();
+      slot < handwritten_.size() ? handwritten_[slot] : is_saved_by_its_handwritten_node(tensor);
+  const bool awaits_write = std::this_thread::get_id() == thread_ && effects_.awaits_write();
+  return !handwritten && !awaits_write && !is_unwinding();
 }
 
 // A destructor that runs operators while an exception (an early stop, say) leaves the region.
@@ -141,16 +158,45 @@ bool ReplayPass::is_adopted(const at::Tensor& tensor) const {
   return std::this_thread::get_id() == thread_ && effects_.has_adopted(tensor);
 }
 
+bool ReplayPass::is_inside(const at::Tensor& tensor) const {
+  return std::this_thread::get_id() != thread_ || effects_.has_made(tensor);
+}
+
 void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   const TensorRecord& saved = record_.slots[slot];
   if (auto difference = saved.difference(tensor, record_.check_options())) {
     mismatches_.push_back({slot, std::move(*difference)});
+  } else if (auto other = difference_of_provenance(saved, tensor)) {
+    others_.push_back({slot, std::move(*other)});
   }
-  if (!record_.allow_external_mutation && !is_adopted(tensor) && saved.shares_memory_with(tensor) &&
-      saved.version() != tensor._version()) {
-    mutations_.push_back({slot, c10::str(saved.metadata().to_string(), ", saved at version ",
-                                         saved.version(), ", now at version ", tensor._version())});
+  if (record_.allow_external_mutation || is_adopted(tensor)) {
+    return;
   }
+  if (saved.shares_memory_with(tensor)) {
+    if (saved.version() != tensor._version()) {
+      mutations_.push_back(
+          {slot, c10::str(saved.metadata().to_string(), ", saved at version ", saved.version(),
+                          ", now at version ", tensor._version())});
+    }
+  } else if (saved.is_captured() && !is_inside(tensor)) {
+    mutations_.push_back(
+        {slot, c10::str(saved.metadata().to_string(),
+                        ", lies in other memory than the tensor that forward saved")});
+  }
+}
+
+std::optional<std::string> ReplayPass::difference_of_provenance(const TensorRecord& saved,
+                                                                const at::Tensor& tensor) {
+  const bool is_checked =
+      record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
+  if (!is_checked || !watch_ || saved.provenance() == 0 || std::this_thread::get_id() != thread_) {
+    return std::nullopt;
+  }
+  const Provenance now = watch_->provenance_of(tensor);
+  if (now == 0 || now == saved.provenance()) {
+    return std::nullopt;
+  }
+  return c10::str(saved.metadata().to_string(), ": ", watch_->origin_of(tensor));
 }
 
 bool ReplayPass::on_accumulation(const std::vector<at::Tensor>& leaves) {
@@ -184,6 +230,7 @@ void ReplayPass::run() {
     selective_->check();
   }
   check_untouched(inputs, versions);
+  check_escaped();
   check_captured();
   check_reads();
   check_saved();
@@ -221,10 +268,15 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   const absl::Cleanup outside = [this] {
     effects_.settle();
     put_gradients_back();
+    graph_.break_cycles();
   };
   OperatorInterceptor* interceptor = &effects_;
   if (record_.trace) {
     interceptor = &selective_.emplace(*record_.trace, record_.name, effects_, record_.stats.get());
+  }
+  if (watch_) {
+    watch_->start(inputs, *interceptor);
+    interceptor = &*watch_;
   }
   const InterceptionScope intercepted(interceptor);
   std::optional<OperatorLogGuard> logging;
@@ -238,6 +290,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
 
 void ReplayPass::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
+  graph_.start();
   exceptions_at_start_ = std::uncaught_exceptions();
   try {
     record_.code->run(arguments);

@@ -22,6 +22,8 @@
 #include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/region_record.h"
 #include "reprise/engine/internal/replay_effects.h"
+#include "reprise/engine/internal/replay_graph.h"
+#include "reprise/engine/internal/replay_watch.h"
 #include "reprise/engine/internal/selective_replay.h"
 #include "reprise/engine/internal/session.h"
 #include "reprise/hooks/internal/hook_stack.h"
@@ -72,7 +74,13 @@ class ReplayPass final : public hooks_internal::HookProvider,
   void put_gradients_back();
   // The replay has the tensor from what the policy keeps.
   bool is_adopted(const at::Tensor& tensor) const;
+  // An operator of the replay has made it.
+  bool is_inside(const at::Tensor& tensor) const;
   void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Words for an error if the tensor has been computed otherwise than forward's.
+  std::optional<std::string> difference_of_provenance(const TensorRecord& saved,
+                                                      const at::Tensor& tensor);
+  void check_escaped() const;
   void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
   void check_reads() const;
   void check_saved() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -80,11 +88,13 @@ class ReplayPass final : public hooks_internal::HookProvider,
 
   RegionRecord& record_;
   const std::vector<bool> wanted_;
-  std::size_t last_needed_ = 0;    // slot: that is wanted, or behind a transfer
-  std::vector<bool> handwritten_;  // for each slot, whether its node must not be interrupted
-  std::thread::id thread_;         // that runs the region's code
-  int exceptions_at_start_ = 0;    // in flight on that thread
-  ReplayEffects effects_;          // on that thread
+  std::size_t last_needed_ = 0;       // slot: that is wanted, or behind a transfer
+  std::vector<bool> handwritten_;     // for each slot, whether its node must not be interrupted
+  std::thread::id thread_;            // that runs the region's code
+  int exceptions_at_start_ = 0;       // in flight on that thread
+  std::optional<ReplayWatch> watch_;  // on that thread, as the next two
+  ReplayEffects effects_;
+  ReplayGraph graph_;
   std::optional<SelectiveReplay> selective_;
   std::unique_ptr<OperatorLog> operators_;
 
@@ -92,6 +102,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
   std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> mismatches_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> mutations_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Mismatch> others_ ABSL_GUARDED_BY(mutex_);  // computed otherwise
   std::size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad

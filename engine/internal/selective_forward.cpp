@@ -43,6 +43,7 @@ SelectiveForward::SelectiveForward(TraceBuilder& builder, std::shared_ptr<Policy
 void SelectiveForward::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   start_call();
+  settle();
   builder_.note_versions();
   MemoryList arguments;
   for (const c10::IValue& argument : call.arguments()) {

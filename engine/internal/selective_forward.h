@@ -22,6 +22,20 @@ class SelectiveForward final : public PolicyRegion {
                    bool preserves_rng, OperatorInterceptor* next, PolicyRegion* enclosing);
 
   void intercept(const OperatorCall& call) override;
+  void settle() override {
+    if (next_ != nullptr) {
+      next_->settle();
+    }
+  }
+  void note_recomputed(const at::Tensor& tensor, std::uint64_t provenance) override {
+    if (next_ != nullptr) {
+      next_->note_recomputed(tensor, provenance);
+    }
+  }
+  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
+                          const at::Tensor& target) override {
+    return engine_internal::state_before(call, argument, element, target, next_);
+  }
 
  private:
   void run_hidden(const OperatorCall& call, const MemoryList& arguments);

@@ -44,6 +44,10 @@ SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& 
       backward_(hooks_internal::current_backward()) {}
 
 void SelectiveReplay::intercept(const OperatorCall& call) {
+  if (has_stopped_) {
+    effects_.intercept(call);  // code that has made something else of the early stop
+    return;
+  }
   if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
     check_reads(call);
     effects_.intercept(call);
@@ -88,7 +92,7 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
     effects_.settle();
     leave_out(call);
   } else {
-    effects_.settle();
+    effects_.note_supplied(call);
     supply(call, *op.results);
   }
 }

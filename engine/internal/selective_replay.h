@@ -31,6 +31,10 @@ class SelectiveReplay final : public OperatorInterceptor {
 
   // Throws DeterminismError or MutationError.
   void intercept(const OperatorCall& call) override;
+  void settle() override { effects_.settle(); }
+
+  // The replay has all it needs: whatever runs from now on makes no difference.
+  void stop() { has_stopped_ = true; }
 
   // Throws again what intercept() has thrown, if the region's code has kept it to itself.
   void check() const;
@@ -54,6 +58,7 @@ class SelectiveReplay final : public OperatorInterceptor {
   const std::shared_ptr<const OperatorTrace::Kept> kept_;
   const int backward_;
   std::uint32_t next_ = 0;
+  bool has_stopped_ = false;
   // What has been supplied without its elements. Held weakly, which keeps addresses from being used
   // again.
   absl::flat_hash_map<Memory, c10::weak_intrusive_ptr<c10::StorageImpl>> unset_;

@@ -105,8 +105,19 @@ void TapeRecorder::require_transfers() {
   }
 }
 
+// The tape has seen each write of the region's, so a version that it does not know of has been
+// counted without one, as by mark_dirty().
+void TapeRecorder::note_final_versions() {
+  for (auto& [value, given] : tape_.given) {
+    if (given.why == Why::kPolicy && given.kept.alias.defined()) {
+      given.kept.version = version_of(given.kept.alias);
+    }
+  }
+}
+
 void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats) {
   note_versions();
+  note_final_versions();
   require_transfers();
   std::vector<bool> operators;
   const std::vector<bool> needed = needed_values(tape_, alive, operators);

@@ -330,6 +330,7 @@ Tape::Given* TapeRecorder::given(TapeValueId value) {
 
 // Autograd counts a write, if it does, when the operator has returned.
 void TapeRecorder::note_versions() {
+  settle();
   for (const TapeValueId value : written_now_) {
     if (Tape::Given* const written = given(value); written && written->kept.alias.defined()) {
       written->kept.version = version_of(written->kept.alias);
@@ -366,11 +367,11 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
     return !storages_.at(write.memory).is_outside;
   });
   if (!has_made && !writes_inside) {
-    note_writes(written, /*is_run_again=*/false);
+    note_writes(call, written, /*is_run_again=*/false);
     leave_out(op);
     return false;
   }
-  note_writes(written, /*is_run_again=*/true);
+  note_writes(call, written, /*is_run_again=*/true);
   op.end_made = static_cast<std::uint32_t>(tape_.made.size());
   op.end_write = static_cast<std::uint32_t>(tape_.writes.size());
   tape_.operators.push_back(std::move(op));

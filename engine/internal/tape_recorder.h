@@ -48,6 +48,20 @@ class TapeRecorder final : public PolicyRegion {
                Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
 
   void intercept(const OperatorCall& call) override;
+  void settle() override {
+    if (next_ != nullptr) {
+      next_->settle();
+    }
+  }
+  void note_recomputed(const at::Tensor& tensor, std::uint64_t provenance) override {
+    if (next_ != nullptr) {
+      next_->note_recomputed(tensor, provenance);
+    }
+  }
+  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
+                          const at::Tensor& target) override {
+    return engine_internal::state_before(call, argument, element, target, next_);
+  }
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
 
@@ -113,6 +127,7 @@ class TapeRecorder final : public PolicyRegion {
   TapeValueId check_unchanged(TapeValueId value, Memory memory, const at::Tensor& tensor);
   Tape::Given* given(TapeValueId value);
   void note_versions();
+  void note_final_versions();
   void move_slots(TapeValueId from, TapeValueId to);
   TapeValueId look_up_lent(Memory memory, const at::Tensor& tensor);
   bool is_as_made(TapeValueId value, const at::Tensor& tensor) const;
@@ -132,7 +147,8 @@ class TapeRecorder final : public PolicyRegion {
   bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
               const MemoryList& arguments);
   void note_results(const OperatorCall& call, const MemoryList& arguments);
-  void note_writes(const std::vector<Written>& written, bool is_run_again);
+  void note_writes(const OperatorCall& call, const std::vector<Written>& written,
+                   bool is_run_again);
   void note_write_inside(const Written& write);
 
   // Decisions.

@@ -101,13 +101,18 @@ void TapeRecorder::prepare_write_inside(const Written& write) {
   }
 }
 
-void TapeRecorder::note_writes(const std::vector<Written>& written, bool is_run_again) {
+void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
+                               bool is_run_again) {
   for (const Written& write : written) {
     writes_to_be_counted_.push_back({write.tensor, version_of(write.tensor), write.before,
                                      static_cast<TapeValueId>(tape_.values.size())});
     if (!storages_.at(write.memory).is_outside) {
       note_write_inside(write);
       continue;
+    }
+    Tape::Given& before = tape_.given.at(write.before);
+    if (before.why == Why::kOutside && !before.lost && !call.traits.undeclared) {
+      before.lost = lost_words(before);  // also where an enclosing replay leaves the write out
     }
     const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);
     written_now_.push_back(after);

@@ -3,10 +3,12 @@
 #include "reprise/engine/internal/tensor_record.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 #include <c10/util/Type.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -54,9 +56,32 @@ auto without_recording(const at::Tensor& tensor, Function&& function) {
 
 }  // namespace
 
-bool is_produced_by_handwritten_node(const at::Tensor& tensor) {
-  const torch::autograd::Node* node = node_of(tensor);
-  return node != nullptr && !hooks_internal::is_generated(*node);
+hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor) {
+  if (!tensor.is_view()) {
+    return nullptr;
+  }
+  const at::Tensor base(tensor._base());
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(base);
+  const torch::autograd::Node* const node = meta == nullptr ? nullptr : meta->grad_fn_.get();
+  const bool is_slices = node != nullptr && typeid(*node) == typeid(torch::autograd::CopySlices);
+  return is_slices ? meta->grad_fn_ : hooks_internal::NodePtr();
+}
+
+bool is_saved_by_its_handwritten_node(const at::Tensor& tensor) {
+  const torch::autograd::Node* const own = node_of(tensor);
+  const torch::autograd::Node* producer = own;
+  std::uint64_t latest = 0;  // of the nodes that were made for it
+  if (const hooks_internal::NodePtr slices = copy_slices_of(tensor)) {
+    producer = static_cast<const torch::autograd::CopySlices&>(*slices).fn.get();
+    latest = std::max(slices->sequence_nr(), own == nullptr ? 0 : own->sequence_nr());
+  }
+  if (producer == nullptr || hooks_internal::is_generated(*producer) ||
+      producer->thread_id() != at::RecordFunction::currentThreadId()) {
+    return false;
+  }
+  const std::uint64_t next = at::sequence_number::peek();
+  return next == std::max(latest, producer->sequence_nr()) + 1 ||
+         next == sequence_number_at_last_operator();  // it has made nodes inside its forward
 }
 
 TensorMetadata::TensorMetadata(const at::Tensor& tensor)
@@ -85,13 +110,16 @@ std::string TensorMetadata::to_string() const {
                   "] ", layout, " on ", device, requires_grad ? ", requires grad" : "");
 }
 
-TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& options)
+TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& options, bool is_unset)
     : metadata_(tensor),
       storage_(weak_storage_of(tensor)),
       version_(tensor._version()),
       node_number_(at::sequence_number::peek()),
       producer_(producer_of(tensor)),
-      handwritten_(is_produced_by_handwritten_node(tensor)) {
+      handwritten_(is_saved_by_its_handwritten_node(tensor)) {
+  if (is_unset) {
+    return;
+  }
   if (options.check == DeterminismCheck::kValues) {
     contents_ = std::make_unique<Contents>();
     contents_->fingerprint = without_recording(tensor, &Fingerprint::of);
@@ -114,6 +142,9 @@ std::optional<std::string> TensorRecord::difference(const at::Tensor& recomputed
 
 std::optional<std::string> TensorRecord::difference_of_contents(
     const at::Tensor& recomputed, const RecordOptions& options) const {
+  if (contents_ == nullptr) {
+    return std::nullopt;
+  }
   if (options.check == DeterminismCheck::kCallback) {
     const std::string now = without_recording(recomputed, *options.describe);
     if (now == contents_->description) {

@@ -21,6 +21,8 @@
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/internal/fingerprint.h"
+#include "reprise/engine/internal/provenance.h"
+#include "reprise/hooks/internal/torch_version.h"
 
 namespace reprise::engine_internal {
 
@@ -47,13 +49,33 @@ struct RecordOptions {
   const std::function<std::string(const at::Tensor&)>* describe = nullptr;
 };
 
-// True for a result of a torch::autograd::Function, which may be saving it just now. LibTorch
-// leaves that result in a reference cycle if such a save is left by an exception.
-bool is_produced_by_handwritten_node(const at::Tensor& tensor);
+// True for a result of a torch::autograd::Function, or a view that it has written to, which that
+// Function is saving just now. LibTorch leaves the tensor in a reference cycle if such a save is
+// left by an exception. What other nodes save of a Function's results is told by the nodes made
+// since.
+bool is_saved_by_its_handwritten_node(const at::Tensor& tensor);
+
+// Of a view that has been written to in place: the node that autograd has put in front of its
+// base's history; null for other tensors.
+hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor);
 
 class TensorRecord {
  public:
-  TensorRecord(const at::Tensor& tensor, const RecordOptions& options);
+  // is_unset: nothing has been written to its memory, so there are no contents to compare.
+  TensorRecord(const at::Tensor& tensor, const RecordOptions& options, bool is_unset = false);
+
+  // is_captured: it comes from outside, and is none of the inputs.
+  void set_provenance(Provenance provenance, Provenance of_memory, bool is_captured) {
+    provenance_ = provenance;
+    memory_provenance_ = of_memory;
+    is_captured_ = is_captured;
+  }
+  // Forward has ended.
+  void complete() { is_captured_ = is_captured_ && !storage_.expired(); }
+  Provenance provenance() const { return provenance_; }
+  Provenance memory_provenance() const { return memory_provenance_; }
+  // Somebody outside held it when forward had ended.
+  bool is_captured() const { return is_captured_; }
 
   // What differs in `recomputed`, in words; nothing if it agrees as far as the check demands.
   std::optional<std::string> difference(const at::Tensor& recomputed,
@@ -67,7 +89,7 @@ class TensorRecord {
   // did not make it: it came from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;
 
-  // The save was part of a hand-written node's, see is_produced_by_handwritten_node().
+  // See is_saved_by_its_handwritten_node().
   bool is_handwritten() const { return handwritten_; }
   // Equal for the tensors that one node saves, different for those that the next node saves.
   std::uint64_t node_number() const { return node_number_; }
@@ -89,6 +111,9 @@ class TensorRecord {
   std::uint64_t node_number_;
   const std::type_info* producer_;
   bool handwritten_;
+  bool is_captured_ = false;
+  Provenance provenance_ = 0;
+  Provenance memory_provenance_ = 0;
   std::unique_ptr<Contents> contents_;
 };
 

@@ -114,12 +114,15 @@ TEST_F(CheckpointDeterminism, C036b_AnotherDtypeStridesOrRequiresGradIsAnError) 
   EXPECT_THAT(message_of({}, requires_grad), HasSubstr("different metadata"));
 }
 
-TEST_F(CheckpointDeterminism, C036c_OtherValuesAreAnErrorOfTheValuesCheck) {
+TEST_F(CheckpointDeterminism, C036c_OtherOperatorsAreAnErrorAndOtherValuesOneOfTheValuesCheck) {
   const auto region = [](const at::Tensor& x) {
     const at::Tensor y = x.sin();
     return (is_recomputing() ? y.flip({0}) : y * 1).cos();
   };
-  EXPECT_EQ(message_of({}, region), "");
+  EXPECT_EQ(message_of({.determinism_check = DeterminismCheck::kNone}, region), "");
+  EXPECT_THAT(message_of({}, region),
+              AllOf(HasSubstr("slot 1"), HasSubstr("recomputed otherwise"),
+                    HasSubstr("operator 1 of the recomputation, aten::flip")));
   EXPECT_THAT(
       message_of({.determinism_check = DeterminismCheck::kValues}, region),
       AllOf(HasSubstr("different contents"), HasSubstr("slot 1"), HasSubstr("other values")));

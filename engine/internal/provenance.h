@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// From which operators and arguments the tensors of a region have been computed, as hashes. A
+// recomputation that runs other operators than forward did, or the same ones on other numbers or in
+// an order that matters, gives what it saves other hashes; operators on which nothing saved depends
+// make no difference.
+//
+// Note [Provenance]: a storage has a hash. An operator's hash is made of its name, of its arguments
+// that are no tensors, and of the hashes and geometries of those that are; its results get hashes
+// made of that, and so does what it writes to. The region's inputs are told apart by their numbers,
+// so that it does not matter where a store has brought them back to. All other tensors from outside
+// have the same hash: whether forward and recomputation read the same ones is told by the memory
+// itself (WatchedForward). A cast of a parameter has a hash of its own, as autocast may have cached
+// it before the region or run it inside. Sparse and nested tensors are not followed.
+#ifndef REPRISE_ENGINE_INTERNAL_PROVENANCE_H_
+#define REPRISE_ENGINE_INTERNAL_PROVENANCE_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/memory.h"
+
+namespace reprise::engine_internal {
+
+// 0 for what is not known.
+using Provenance = std::uint64_t;
+
+// Of what a forward or a recomputation has made. Lives on its thread.
+class ProvenanceMap {
+ public:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  struct Entry {
+    Provenance hash = 0;
+    std::int64_t shift = 0;        // of offsets in the storage, against those of forward
+    std::int64_t version = 0;      // when it was last read or written
+    std::uint32_t origin = kNone;  // see ReplayWatch
+    bool is_unset = false;         // memory that nothing has been written to since it was made
+    // Its address cannot be given out anew.
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();
+  };
+  using Entries = absl::flat_hash_map<Memory, Entry>;
+
+  // False for tensors that memory does not tell from others.
+  static bool is_followed(const at::Tensor& tensor);
+
+  // One call of an operator.
+  struct Call {
+    Provenance hash = 0;
+    MemoryList arguments;  // the memory of its tensors
+    // Those that it reads and nobody here has made. Valid until it runs.
+    absl::InlinedVector<const at::Tensor*, 4> outside;
+    std::uint32_t origin = kNone;  // the first of those of its arguments
+  };
+  Call call_of(const OperatorCall& call) const;
+
+  // The operator is about to run: what it reads, and what it writes to.
+  void note_arguments(const OperatorCall& call, const Call& described, std::uint32_t origin);
+  // The operator has run: what it has made.
+  void note_results(const OperatorCall& call, const Call& described, std::uint32_t origin);
+  // An operator that makes views has run. Those of sparse and nested tensors have memory that
+  // nobody has been seen to make.
+  static bool views_opaque(const OperatorCall& call);  // to be called before it runs
+  void note_views(const OperatorCall& call);
+  // A cast of a parameter has run.
+  void note_cast(const OperatorCall& call);
+  // An operator under a BypassModeGuard has run: its results, and what it has written, are not
+  // followed.
+  void note_hidden(const OperatorCall& call);
+  // See OperatorInterceptor. Nothing changes if its memory is known.
+  void note_recomputed(const at::Tensor& tensor, Provenance provenance);
+
+  // The tensor is input number `input`, with offsets larger by `shift` than in forward.
+  void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
+  void add(const at::Tensor& tensor, Entry entry);
+
+  // Of a tensor that is saved.
+  Provenance of(const at::Tensor& tensor) const;
+  const Entry* find(Memory memory) const;
+  Entries take_entries() { return std::exchange(entries_, {}); }
+
+ private:
+  Provenance of_argument(const c10::IValue& value, bool is_read, Call& call) const;
+  Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
+
+  Entries entries_;
+  std::uint64_t random_calls_ = 0;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_INTERNAL_PROVENANCE_H_

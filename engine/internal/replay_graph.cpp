@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/replay_graph.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+
+#include "reprise/engine/internal/tensor_record.h"
+
+namespace reprise::engine_internal {
+
+void ReplayGraph::start() { first_node_ = at::sequence_number::peek(); }
+
+void ReplayGraph::note_save(std::uint32_t slot, const at::Tensor& tensor) {
+  if (!tensor.requires_grad() || tensor.is_leaf()) {
+    return;
+  }
+  saved_.emplace_back(slot, tensor.getIntrusivePtr());
+  hooks_internal::NodePtr slices = copy_slices_of(tensor);
+  if (slices && slices->thread_id() == at::RecordFunction::currentThreadId() &&
+      slices->sequence_nr() >= first_node_) {
+    cycles_.push_back(std::move(slices));
+  }
+}
+
+void ReplayGraph::break_cycles() {
+  for (const auto& node : std::exchange(cycles_, {})) {
+    node->release_variables();
+  }
+}
+
+std::optional<std::uint32_t> ReplayGraph::escaped_that_retains_grad() const {
+  for (const auto& [slot, weak] : saved_) {
+    if (auto impl = weak.lock()) {
+      if (at::Tensor(std::move(impl)).retains_grad()) {
+        return slot;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace reprise::engine_internal

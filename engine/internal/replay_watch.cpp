@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/replay_watch.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/internal/bypass.h"
+#include "reprise/engine/internal/operator_facts.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/tensor_record.h"
+#include "reprise/hooks/internal/kept_tensor.h"
+
+namespace reprise::engine_internal {
+
+void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
+  inner_ = &next;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    if (!input.defined() || !ProvenanceMap::is_followed(input)) {
+      continue;
+    }
+    made_.add_input(input, forward_.input_numbers[i],
+                    input.storage_offset() - forward_.input_offsets[i]);
+  }
+}
+
+void ReplayWatch::intercept(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  matched_.reset();
+  change_.reset();
+  if (traits.is_view) {
+    const bool is_opaque = ProvenanceMap::views_opaque(call);
+    inner_->intercept(call);
+    if (is_opaque) {
+      made_.note_views(call);
+    }
+    return;
+  }
+  if (is_bypassed()) {
+    intercept_hidden(call);
+    return;
+  }
+  if (is_cast_of_parameter(call)) {
+    inner_->intercept(call);
+    made_.note_cast(call);
+    return;
+  }
+  for (const c10::IValue& argument : call.arguments()) {
+    for_each_tensor(argument, [this](const at::Tensor& tensor) { add_left_over(tensor); });
+  }
+  const ProvenanceMap::Call described = made_.call_of(call);
+  ++calls_;
+  matched_ = match(described.hash);
+  const std::uint32_t origin = origin_for(call, described);
+  compare_reads(call, described);
+  made_.note_arguments(call, described, origin);
+  inner_->intercept(call);
+  made_.note_results(call, described, origin);
+}
+
+void ReplayWatch::intercept_hidden(const OperatorCall& call) {
+  for (const at::Tensor* const tensor : made_.call_of(call).outside) {
+    const auto read = forward_.hidden_reads.find(memory_of(*tensor));
+    const std::int64_t version = hooks_internal::version_of(*tensor);
+    if (checks_outside_ && read != forward_.hidden_reads.end() && read->second != version) {
+      change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                         TensorMetadata(*tensor).to_string(), ", at version ", version,
+                         ", forward read it at version ", read->second);
+    }
+  }
+  inner_->intercept(call);
+  made_.note_hidden(call);
+}
+
+// Forward has made it, and the region's code finds it again, as a mask that is made once.
+void ReplayWatch::add_left_over(const at::Tensor& tensor) {
+  if (!ProvenanceMap::is_followed(tensor) || made_.find(memory_of(tensor)) != nullptr) {
+    return;
+  }
+  const Memory memory = memory_of(tensor);
+  for (std::size_t i = 0; i < forward_.input_storages.size(); ++i) {
+    if (forward_.input_storages[i]._unsafe_get_target() == memory) {
+      made_.add_input(tensor, forward_.input_numbers[i], 0);
+      return;
+    }
+  }
+  const auto left = forward_.left.find(memory);
+  if (left == forward_.left.end()) {
+    return;
+  }
+  const auto& entry = left->second;
+  if (checks_outside_ && hooks_internal::version_of(tensor) > entry.version) {
+    origins_.push_back(c10::str("it depends on a tensor that the region's forward has made, ",
+                                TensorMetadata(tensor).to_string(),
+                                ", and that has been changed in place since"));
+    made_.add(tensor,
+              {.hash = ~entry.hash, .origin = static_cast<std::uint32_t>(origins_.size() - 1)});
+  } else {
+    made_.add(tensor, {.hash = entry.hash});
+  }
+}
+
+std::optional<std::uint32_t> ReplayWatch::match(Provenance hash) {
+  const auto& operators = forward_.operators;
+  if (next_ < operators.size() && operators[next_].hash == hash) {
+    return next_++;
+  }
+  const auto found = find(hash);
+  if (found && *found >= next_) {
+    next_ = *found + 1;
+  }
+  return found;
+}
+
+// The next such operator of forward's, or else the last one.
+std::optional<std::uint32_t> ReplayWatch::find(Provenance hash) {
+  if (!positions_) {
+    positions_.emplace();
+    for (std::uint32_t i = 0; i < forward_.operators.size(); ++i) {
+      (*positions_)[forward_.operators[i].hash].push_back(i);
+    }
+  }
+  const auto found = positions_->find(hash);
+  if (found == positions_->end()) {
+    return std::nullopt;
+  }
+  const auto& positions = found->second;
+  const auto next = std::lower_bound(positions.begin(), positions.end(), next_);
+  return next == positions.end() ? positions.back() : *next;
+}
+
+std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
+                                      const ProvenanceMap::Call& described) {
+  if (matched_ || described.origin != ProvenanceMap::kNone) {
+    return described.origin;
+  }
+  const auto& operators = forward_.operators;
+  origins_.push_back(c10::str(
+      "it depends on operator ", calls_ - 1, " of the recomputation, ", call.op.operator_name(),
+      ", which forward did not run, or ran on other numbers or tensors",
+      next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
+                               : ""));
+  return static_cast<std::uint32_t>(origins_.size() - 1);
+}
+
+void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
+  if (!matched_ || !checks_outside_) {
+    return;
+  }
+  const auto reads = forward_.reads_of(*matched_);
+  const std::size_t count = std::min(reads.size(), described.outside.size());
+  for (std::size_t i = 0; i < count && !change_; ++i) {
+    const at::Tensor& tensor = *described.outside[i];
+    const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
+    const auto words = [&](const auto&... what) {
+      change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                         TensorMetadata(tensor).to_string(), what...);
+    };
+    const std::int64_t version = hooks_internal::version_of(tensor);
+    if (outside.storage._unsafe_get_target() != memory_of(tensor)) {
+      if (outside.is_alive) {
+        words(", in other memory than the tensor that forward read there");
+      }
+    } else if (version != reads[i].version) {
+      words(", at version ", version, ", forward read it at version ", reads[i].version);
+    }
+  }
+}
+
+at::Tensor ReplayWatch::state_before(const OperatorCall& call, std::uint32_t argument,
+                                     std::uint32_t element, const at::Tensor& target) {
+  const at::Tensor state = before_of(find(made_.call_of(call).hash), argument, element);
+  return state.defined() ? state : target;
+}
+
+const std::vector<c10::IValue>* ReplayWatch::told() const {
+  const auto found = matched_ ? forward_.told.find(*matched_) : forward_.told.end();
+  return found == forward_.told.end() ? nullptr : &found->second;
+}
+
+at::Tensor ReplayWatch::before(std::uint32_t argument, std::uint32_t element) const {
+  return before_of(matched_, argument, element);
+}
+
+at::Tensor ReplayWatch::before_of(std::optional<std::uint32_t> op, std::uint32_t argument,
+                                  std::uint32_t element) const {
+  const auto found = op ? forward_.befores.find(*op) : forward_.befores.end();
+  if (found != forward_.befores.end()) {
+    for (const WatchedForward::Before& before : found->second) {
+      if (before.argument == argument && before.element == element) {
+        return before.state;
+      }
+    }
+  }
+  return {};
+}
+
+Provenance ReplayWatch::provenance_of(const at::Tensor& tensor) {
+  add_left_over(tensor);
+  return made_.of(tensor);
+}
+
+std::string ReplayWatch::origin_of(const at::Tensor& tensor) const {
+  const auto* const entry = made_.find(memory_of(tensor));
+  if (entry == nullptr || entry->origin == ProvenanceMap::kNone) {
+    return "it is another tensor than the one that forward saved here";
+  }
+  return origins_[entry->origin];
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/watched_forward.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/internal/bypass.h"
+#include "reprise/engine/internal/operator_facts.h"
+#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/kept_tensor.h"
+
+namespace reprise::engine_internal {
+
+namespace {
+
+// The region may have made it itself, out of sight, and makes another one in a replay.
+bool is_unidentified(const at::Tensor& tensor) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  const bool is_from_other_thread =
+      meta != nullptr && meta->grad_fn_ != nullptr &&
+      meta->grad_fn_->thread_id() != at::RecordFunction::currentThreadId();
+  return is_memory_lent(tensor) || is_from_other_thread;
+}
+
+}  // namespace
+
+WatchedForward::WatchedForward(std::span<const at::Tensor> inputs) {
+  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    const bool is_followed = input.defined() && ProvenanceMap::is_followed(input);
+    std::uint32_t number = i;
+    for (std::uint32_t other = 0; is_followed && other < i; ++other) {
+      if (input_storages[other]._unsafe_get_target() == input.storage().unsafeGetStorageImpl()) {
+        number = other;
+        break;
+      }
+    }
+    input_numbers.push_back(number);
+    input_offsets.push_back(is_followed ? input.storage_offset() : 0);
+    input_storages.push_back(is_followed ? weak_storage_of(input) : no_storage());
+    if (is_followed) {
+      made_.add_input(input, number, 0);
+    }
+  }
+}
+
+Provenance WatchedForward::provenance_of(const at::Tensor& tensor) const {
+  return is_on_its_thread() ? made_.of(tensor) : 0;
+}
+
+Provenance WatchedForward::memory_provenance_of(const at::Tensor& tensor) const {
+  const auto* const entry = is_on_its_thread() ? made_.find(memory_of(tensor)) : nullptr;
+  return entry == nullptr ? 0 : entry->hash;
+}
+
+bool WatchedForward::is_unset(const at::Tensor& tensor) const {
+  const auto* const entry = is_on_its_thread() ? made_.find(memory_of(tensor)) : nullptr;
+  return entry != nullptr && entry->is_unset;
+}
+
+bool WatchedForward::is_captured(const at::Tensor& tensor) const {
+  return is_on_its_thread() && ProvenanceMap::is_followed(tensor) && !is_unidentified(tensor) &&
+         made_.find(memory_of(tensor)) == nullptr;
+}
+
+std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op) const {
+  const std::size_t first = operators[op].first_read;
+  const std::size_t end = op + 1 < operators.size() ? operators[op + 1].first_read : reads.size();
+  return std::span(reads).subspan(first, end - first);
+}
+
+void WatchedForward::complete() {
+  for (Outside& each : outside) {
+    each.is_alive = !each.is_unidentified && !each.storage.expired();
+  }
+  left = made_.take_entries();
+  absl::erase_if(left, [](const auto& entry) { return entry.second.storage.expired(); });
+  for (const auto& input : input_storages) {
+    left.erase(input._unsafe_get_target());
+  }
+  number_of_outside_ = {};
+  std::erase_if(generators, [](const RngState& state) {
+    return state.generator().getIntrusivePtr().use_count() == 1;  // the region's own
+  });
+  operators.shrink_to_fit();
+  reads.shrink_to_fit();
+}
+
+bool ForwardWatch::is_outside(const at::Tensor& tensor) const {
+  return forward_.made_.find(memory_of(tensor)) == nullptr;
+}
+
+void ForwardWatch::settle() {
+  if (outer_ != nullptr) {
+    outer_->settle();
+  }
+}
+
+void ForwardWatch::note_recomputed(const at::Tensor& tensor, Provenance provenance) {
+  forward_.made_.note_recomputed(tensor, provenance);
+  if (outer_ != nullptr) {
+    outer_->note_recomputed(tensor, provenance);
+  }
+}
+
+// It may run other operators in a replay, but is to find the same tensors from outside.
+void ForwardWatch::intercept_hidden(const OperatorCall& call) {
+  for (const at::Tensor* const tensor : forward_.made_.call_of(call).outside) {
+    forward_.hidden_reads.insert_or_assign(memory_of(*tensor), hooks_internal::version_of(*tensor));
+  }
+  pass_on(call, outer_);
+  forward_.made_.note_hidden(call);
+}
+
+void ForwardWatch::intercept(const OperatorCall& call) {
+  settle();
+  const OperatorTraits& traits = call.traits;
+  if (traits.is_view) {
+    const bool is_opaque = ProvenanceMap::views_opaque(call);
+    pass_on(call, outer_);
+    if (is_opaque) {
+      forward_.made_.note_views(call);
+    }
+    return;
+  }
+  if (traits.transfer != Transfer::kNone) {
+    forward_.has_new_transfer = true;
+  }
+  ProvenanceMap& made = forward_.made_;
+  if (is_bypassed()) {
+    intercept_hidden(call);
+    return;
+  }
+  if (is_cast_of_parameter(call)) {
+    pass_on(call, outer_);
+    made.note_cast(call);
+    return;
+  }
+  const ProvenanceMap::Call described = made.call_of(call);
+  const auto index = static_cast<std::uint32_t>(forward_.operators.size());
+  forward_.operators.push_back({described.hash, &call.op.operator_name(),
+                                static_cast<std::uint32_t>(forward_.reads.size())});
+  note_reads(described);
+  if (!traits.written_arguments.empty()) {
+    note_befores(call);
+  }
+  made.note_arguments(call, described, ProvenanceMap::kNone);
+  if (traits.is_random) {
+    note_generators(call);
+  }
+  const bool tells_of_outside = traits.tells_host && !described.outside.empty() &&
+                                described.outside.size() == described.arguments.size();
+  pass_on(call, outer_);
+  if (tells_of_outside) {
+    forward_.told.emplace(index, call.results().vec());
+  }
+  made.note_results(call, described, ProvenanceMap::kNone);
+}
+
+void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
+  for (const at::Tensor* const tensor : described.outside) {
+    const auto next = static_cast<std::uint32_t>(forward_.outside.size());
+    const auto [number, is_new] = forward_.number_of_outside_.try_emplace(memory_of(*tensor), next);
+    if (is_new) {
+      forward_.outside.push_back({weak_storage_of(*tensor), is_unidentified(*tensor), false});
+    }
+    forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor)});
+  }
+}
+
+// A replay must not write to them, and runs the operator on copies of what it found here.
+void ForwardWatch::note_befores(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  if (traits.ignores_targets) {
+    return;
+  }
+  bool writes_inside = false;
+  std::vector<WatchedForward::Before> befores;
+  for (const std::uint32_t index : traits.written_arguments) {
+    std::uint32_t element = 0;
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (is_outside(tensor)) {
+        befores.push_back({index, element, tensor});
+      } else {
+        writes_inside = true;
+      }
+      ++element;
+    });
+  }
+  if (befores.empty() || (traits.returns_only_arguments && !writes_inside)) {
+    return;  // an effect alone: a replay leaves it out
+  }
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  for (WatchedForward::Before& before : befores) {
+    before.state = at::clone(hooks_internal::detached_alias(
+        state_before(call, before.argument, before.element, before.state)));
+  }
+  forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
+                           std::move(befores));
+}
+
+at::Tensor ForwardWatch::state_before(const OperatorCall& call, std::uint32_t argument,
+                                      std::uint32_t element, const at::Tensor& target) {
+  return engine_internal::state_before(call, argument, element, target, outer_);
+}
+
+void ForwardWatch::note_generators(const OperatorCall& call) {
+  forward_.has_drawn = forward_.has_drawn || draws(call);
+  for (const c10::IValue& argument : call.arguments()) {
+    if (!argument.isGenerator() || !argument.toGenerator().defined()) {
+      continue;
+    }
+    const at::Generator generator = argument.toGenerator();
+    const bool is_known =
+        std::any_of(forward_.generators.begin(), forward_.generators.end(),
+                    [&](const RngState& state) { return state.generator() == generator; });
+    if (!is_known) {
+      forward_.generators.push_back(RngState::capture(generator));
+    }
+  }
+}
+
+}  // namespace reprise::engine_internal
