@@ -62,6 +62,13 @@ bool overwrites_targets(const c10::FunctionSchema& schema) {
          });
 }
 
+bool is_constants_factory(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kFactories = {"aten::zeros_like", "aten::ones_like",
+                                                          "aten::full_like",  "aten::new_zeros",
+                                                          "aten::new_ones",   "aten::new_full"};
+  return std::find(kFactories.begin(), kFactories.end(), name) != kFactories.end();
+}
+
 // Operators that say nothing of the computation. record_stream() declares a write, so that nobody
 // moves it, and writes nothing.
 bool keeps_books(std::string_view name) {
@@ -196,6 +203,9 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   overwrites = overwrites_targets(schema);
   ignores_targets = overwrites || undeclared || is_batch_norm(schema.name());
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
+  makes_constants = is_constants_factory(schema.name());
+  fills_with_constant = schema.name() == "aten::zero_" ||
+                        (schema.name() == "aten::fill_" && schema.overload_name() == "Scalar");
   is_aten = schema.name().starts_with("aten::");
 }
 

@@ -74,7 +74,10 @@ struct OperatorTraits {
   bool leaves_memory_as_it_is = false;
   // Results depend on no tensor but for its shape, dtype or device, and on no random number.
   bool is_factory = false;
-  bool overwrites = false;  // what it writes, whatever was there before
+  // Of a factory, if it takes tensors: zeros_like().
+  bool makes_constants = false;
+  bool fills_with_constant = false;  // what it writes: fill_(), zero_()
+  bool overwrites = false;           // what it writes, whatever was there before
   // Its other results do not depend on what it writes to: it overwrites that, or is a batch norm
   // with its statistics.
   bool ignores_targets = false;

@@ -3,13 +3,10 @@
 #include "reprise/engine/internal/tape_recorder.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -28,18 +25,6 @@ namespace {
 
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
-
-// Parameters are the model's all the same.
-bool is_lent(const at::Tensor& tensor) {
-  const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-  return !is_parameter && is_dense(tensor) && is_memory_lent(tensor);
-}
-
-bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
-  return one.is_cpu() && other.is_cpu() && one.nbytes() == other.nbytes() &&
-         (one.nbytes() == 0 ||
-          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0);
-}
 
 }  // namespace
 
@@ -89,8 +74,12 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   const auto now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
   MemoryList memory;
+  samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
   for (const c10::IValue& argument : arguments) {
-    for_each_tensor(argument, [&](const at::Tensor& tensor) { memory.push_back(key_of(tensor)); });
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      memory.push_back(key_of(tensor));
+      samples_now_ = samples_now_ && tensor.is_cpu();
+    });
   }
   pass_on(call, next_);
   if (commit(call, std::move(op), written, memory)) {
@@ -106,6 +95,7 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   note_versions();
   read_now_.clear();
   const Tape::Tensor found = look_up(tensor, Use::kRead);
+  info_[found.value].saved_at_version = version_of(tensor);
   saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
   read_now_.clear();
   return found;
@@ -216,87 +206,6 @@ std::uint32_t TapeRecorder::current_context() {
   return static_cast<std::uint32_t>(tape_.contexts.size() - 1);
 }
 
-Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
-  const bool is_read = use == Use::kRead;
-  const Memory memory = key_of(tensor);
-  const auto found = storages_.find(memory);
-  TapeValueId value = Tape::kNone;
-  if (is_read && is_lent(tensor)) {
-    value = look_up_lent(memory, tensor);
-  } else if (found == storages_.end()) {
-    value = new_given(memory, tensor, Why::kOutside);
-  } else if (found->second.is_outside) {
-    value = check_unchanged(found->second.current, memory, tensor);
-  } else if (is_filled_out_of_sight(found->second.current, tensor, use)) {
-    value = new_given(memory, tensor, Why::kOutOfSight);
-  } else {
-    value = found->second.current;
-  }
-  if (is_read && !info_[value].is_read) {
-    info_[value].is_read = true;
-    read_now_.push_back(value);
-  }
-  if (!is_read) {
-    note_target(tensor, value);
-  }
-  return {value, is_dense(tensor) ? geometry_of(tensor) : Tape::kNone};
-}
-
-bool TapeRecorder::is_filled_out_of_sight(TapeValueId value, const at::Tensor& tensor,
-                                          Use use) const {
-  if (use == Use::kOverwritten) {
-    return false;
-  }
-  const bool may_wait = tensor.is_cpu() || use == Use::kRead;
-  return info_[value].unfilled_bytes > 0 ||
-         (info_[value].is_factorys && may_wait && !is_as_made(value, tensor));
-}
-
-// Whether the tensor has the values that its operator gives. Not asked of a device, which would
-// have to be waited for.
-bool TapeRecorder::is_as_made(TapeValueId value, const at::Tensor& tensor) const {
-  if (!tensor.is_cpu()) {
-    return false;
-  }
-  const Tape::Operator& op = tape_.operators[tape_.values[value].op];
-  torch::jit::Stack stack;
-  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
-    stack.push_back(tape_.constants[tape_.arguments[i].number]);
-  }
-  const at::AutoDispatchBelowADInplaceOrView unseen_by_autograd;
-  const InterceptionScope unseen(nullptr);
-  op.op.callBoxed(&stack);
-  return stack.size() == 1 && stack[0].isTensor() &&
-         is_same_memory(flat(stack[0].toTensor()), flat(tensor));
-}
-
-// The memory's owner may write to it, and free it, out of sight: each state of it is copied.
-TapeValueId TapeRecorder::look_up_lent(Memory memory, const at::Tensor& tensor) {
-  const auto found = storages_.find(memory);
-  const at::Tensor now = flat(tensor);
-  if (found != storages_.end()) {
-    const Tape::Given* const known = given(found->second.current);
-    if (known != nullptr && known->why == Why::kCopied && is_same_memory(known->kept.alias, now)) {
-      return found->second.current;
-    }
-  }
-  const TapeValueId value = new_given(memory, tensor, Why::kCopied);
-  tape_.given.at(value).kept = KeptResult(copy_of(now));
-  tape_.given.at(value).geometry = geometry_of(now);
-  return value;
-}
-
-// A value from outside that somebody else has changed since the region read it is another one.
-TapeValueId TapeRecorder::check_unchanged(TapeValueId value, Memory memory,
-                                          const at::Tensor& tensor) {
-  Tape::Given& was = tape_.given.at(value);
-  if (!was.kept.is_mutated()) {
-    return value;
-  }
-  was.lost = lost_words(was);
-  return new_given(memory, tensor, was.why);
-}
-
 TapeValueId TapeRecorder::new_value(Memory memory, const at::Tensor& tensor, Tape::Value value,
                                     bool is_outside) {
   const auto id = static_cast<TapeValueId>(tape_.values.size());
@@ -326,35 +235,6 @@ TapeValueId TapeRecorder::new_given(Memory memory, const at::Tensor& tensor, Why
 Tape::Given* TapeRecorder::given(TapeValueId value) {
   const auto found = tape_.given.find(value);
   return found == tape_.given.end() ? nullptr : &found->second;
-}
-
-// Autograd counts a write, if it does, when the operator has returned.
-void TapeRecorder::note_versions() {
-  settle();
-  for (const TapeValueId value : written_now_) {
-    if (Tape::Given* const written = given(value); written && written->kept.alias.defined()) {
-      written->kept.version = version_of(written->kept.alias);
-    }
-  }
-  written_now_.clear();
-  for (const CountedWrite& write : writes_to_be_counted_) {
-    if (version_of(write.tensor) == write.version) {
-      move_slots(write.before, write.after);
-    }
-  }
-  writes_to_be_counted_.clear();
-}
-
-// Autograd saves, before the operator runs, what it is going to write, and does not count the write
-// (the noise of rrelu): it means what the operator leaves there.
-void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
-  for (Tape::Tensor& slot : tape_.slots) {
-    if (slot.value == from) {
-      slot.value = to;
-      slot.is_written_since = true;
-      info_[to].is_read = true;
-    }
-  }
 }
 
 bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
@@ -391,8 +271,11 @@ void TapeRecorder::note_results(const OperatorCall& call, const MemoryList& argu
         return;  // given, as soon as somebody reads it
       }
       const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
-      info_[value].unfilled_bytes = call.traits.leaves_memory_as_it_is ? info_[value].bytes : 0;
-      info_[value].is_factorys = arguments.empty() && !call.traits.is_random;
+      ValueInfo& info = info_[value];
+      info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
+      info.is_factorys =
+          call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);
+      info.sample = samples_now_ ? sample_of(tensor, info.is_factorys) : 0;
       tape_.made.push_back({value, info_[value].geometry, place});
     });
   }

@@ -25,6 +25,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/internal/memory.h"
+#include "reprise/engine/internal/memory_sample.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/policy_region.h"
 #include "reprise/engine/internal/region_stats.h"
@@ -81,12 +82,13 @@ class TapeRecorder final : public PolicyRegion {
   };
   struct ValueInfo {
     bool is_read = false;
-    std::int64_t unfilled_bytes =
-        0;                     // to which nothing that the dispatcher has seen has been written
-    bool is_factorys = false;  // made of nothing but constants, as by zeros(): likely to be filled
-                               // through a pointer
+    bool is_factorys = false;  // made of constants alone, as by zeros(): to be filled, most likely
     std::uint32_t geometry = Tape::kNone;
+    // To which nothing that the dispatcher has seen has been written.
+    std::int64_t unfilled_bytes = 0;
     std::int64_t bytes = 0;
+    MemorySample sample = 0;  // of all bytes of a factory's; see Note [Out of sight]
+    std::int64_t saved_at_version = -1;
   };
   struct Written {
     Memory memory;
@@ -125,13 +127,16 @@ class TapeRecorder final : public PolicyRegion {
                         bool is_outside);
   TapeValueId new_given(Memory memory, const at::Tensor& tensor, Tape::Given::Why why);
   TapeValueId check_unchanged(TapeValueId value, Memory memory, const at::Tensor& tensor);
+  TapeValueId written_out_of_sight(TapeValueId was, Memory memory, const at::Tensor& tensor);
+  TapeValueId replace_given(TapeValueId was, Memory memory, const at::Tensor& tensor,
+                            Tape::Given::Why why);
   Tape::Given* given(TapeValueId value);
   void note_versions();
   void note_final_versions();
   void move_slots(TapeValueId from, TapeValueId to);
   TapeValueId look_up_lent(Memory memory, const at::Tensor& tensor);
-  bool is_as_made(TapeValueId value, const at::Tensor& tensor) const;
-  bool is_filled_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
+  bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
+  static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes);
 
   // Operators.
   void run_unseen(const OperatorCall& call);
@@ -141,7 +146,9 @@ class TapeRecorder final : public PolicyRegion {
   void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
   void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
-  void prepare_write_outside(const Written& write, bool is_run_again, bool is_read_by_it);
+  void prepare_write_outside(const OperatorCall& call, const Written& write, bool is_run_again,
+                             bool is_read_by_it);
+  at::Tensor state_of(const OperatorCall& call, const Written& write);
   void prepare_write_inside(const Written& write);
   void prepare_stored(const Written& write);
   bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
@@ -149,7 +156,9 @@ class TapeRecorder final : public PolicyRegion {
   void note_results(const OperatorCall& call, const MemoryList& arguments);
   void note_writes(const OperatorCall& call, const std::vector<Written>& written,
                    bool is_run_again);
-  void note_write_inside(const Written& write);
+  void note_write_inside(const OperatorCall& call, const Written& write);
+  static bool stays_factorys(const ValueInfo& before, const ValueInfo& now,
+                             const at::Tensor& written);
 
   // Decisions.
   Decision decision_of(std::uint32_t index);
@@ -180,6 +189,7 @@ class TapeRecorder final : public PolicyRegion {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
   bool has_transfers_ = false;
+  bool samples_now_ = false;  // what the operator that runs leaves on the CPU is there when it ends
   absl::flat_hash_map<Memory, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value
   std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads

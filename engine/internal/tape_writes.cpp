@@ -54,27 +54,50 @@ void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Wr
     if (is_inside(write)) {
       prepare_write_inside(write);
     } else {
-      prepare_write_outside(write, is_run_again, !call.traits.undeclared);
+      prepare_write_outside(call, write, is_run_again, !call.traits.undeclared);
     }
   }
 }
 
 // See Note [What is not on the tape].
-void TapeRecorder::prepare_write_outside(const Written& write, bool is_run_again,
-                                         bool is_read_by_it) {
+void TapeRecorder::prepare_write_outside(const OperatorCall& call, const Written& write,
+                                         bool is_run_again, bool is_read_by_it) {
   Tape::Given& before = tape_.given.at(write.before);
   // Batch norm saves its statistics, and means those that it leaves.
   const bool is_saved_for_later = !is_read_by_it && std::find(saved_now_.begin(), saved_now_.end(),
                                                               write.before) != saved_now_.end();
   const bool is_read = info_[write.before].is_read && !is_saved_for_later;
   if (is_read || (is_run_again && is_read_by_it)) {
+    before.why = Why::kCopied;
+    const at::Tensor state = state_of(call, write);
+    if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
+      before.kept = KeptResult(copy_of(state));
+      before.geometry = geometry_of(write.tensor);
+      return;
+    }
     const bool is_storage = before.geometry != Tape::kNone;
     before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor));
     before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
-    before.why = Why::kCopied;
   } else if (is_run_again) {
     before.why = Why::kScratch;
   }
+}
+
+at::Tensor TapeRecorder::state_of(const OperatorCall& call, const Written& write) {
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    std::uint32_t element = 0;
+    at::Tensor state;
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (tensor.is_same(write.tensor)) {
+        state = state_before(call, index, element, tensor);
+      }
+      ++element;
+    });
+    if (state.defined()) {
+      return state;
+    }
+  }
+  return write.tensor;
 }
 
 // What the policy keeps in a store stays as it is.
@@ -107,7 +130,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
     writes_to_be_counted_.push_back({write.tensor, version_of(write.tensor), write.before,
                                      static_cast<TapeValueId>(tape_.values.size())});
     if (!storages_.at(write.memory).is_outside) {
-      note_write_inside(write);
+      note_write_inside(call, write);
       continue;
     }
     Tape::Given& before = tape_.given.at(write.before);
@@ -122,7 +145,18 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
   }
 }
 
-void TapeRecorder::note_write_inside(const Written& write) {
+// Whether it is as likely to be filled through a pointer when it has been filled with a constant.
+// A large one that is filled in parts, maybe in many, would take long to compare as often.
+bool TapeRecorder::stays_factorys(const ValueInfo& before, const ValueInfo& now,
+                                  const at::Tensor& written) {
+  constexpr std::int64_t kQuicklyCompared = 4096;
+  const bool is_written_whole = static_cast<std::int64_t>(written.nbytes()) == now.bytes;
+  const bool is_never_compared = !written.is_cpu();
+  return is_written_whole || ((before.is_factorys || before.unfilled_bytes > 0) &&
+                              (is_never_compared || now.bytes <= kQuicklyCompared));
+}
+
+void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& write) {
   const auto index = static_cast<std::uint32_t>(tape_.operators.size());
   const ValueInfo before = info_[write.before];
   const TapeValueId after =
@@ -133,6 +167,8 @@ void TapeRecorder::note_write_inside(const Written& write) {
   const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
   info.unfilled_bytes =
       std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
+  info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
+  info.sample = samples_now_ ? sample_of(write.tensor, info.is_factorys) : 0;
   tape_.writes.push_back({write.before, after});
   const Tape::Given* const kept = given(write.before);
   if (kept != nullptr && kept->kept.alias.defined() && !before.is_read) {
@@ -161,7 +197,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
 
 void TapeRecorder::prepare_unseen_write(const Written& write) {
   if (storages_.at(write.memory).is_outside) {
-    prepare_write_outside(write, /*is_run_again=*/false, /*is_read_by_it=*/true);
+    prepare_write_outside(call, write, /*is_run_again=*/false, /*is_read_by_it=*/true);
   } else {
     prepare_write_inside(write);
   }

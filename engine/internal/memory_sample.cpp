@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/internal/memory_sample.h"
+
+#include <c10/core/StorageImpl.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+namespace reprise::engine_internal {
+namespace {
+
+constexpr std::size_t kSmallBytes = 240;  // up to which XXH3 is as fast as to collect words
+
+MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
+  std::array<std::uint64_t, 8> words;
+  constexpr std::size_t kWordBytes = sizeof(words[0]);
+  const std::size_t step = (bytes - kWordBytes) / (words.size() - 1);
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    std::memcpy(&words[i], memory + i * step, kWordBytes);
+  }
+  std::memcpy(&words.back(), memory + bytes - kWordBytes, kWordBytes);
+  return XXH3_64bits(words.data(), sizeof(words));
+}
+
+}  // namespace
+
+MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
+  if (!tensor.is_cpu()) {
+    return 0;
+  }
+  c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  const std::size_t bytes = storage.nbytes();
+  // Takes no pointer that copies on write would answer to.
+  const auto* memory = static_cast<const std::byte*>(storage._mutable_data_ptr_no_checks().get());
+  if (memory == nullptr || bytes == 0) {
+    return 0;
+  }
+  const bool is_small = bytes <= kSmallBytes;
+  return (of_all_bytes || is_small ? XXH3_64bits(memory, bytes) : sample_words(memory, bytes)) | 1;
+}
+
+}  // namespace reprise::engine_internal
