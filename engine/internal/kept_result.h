@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "reprise/engine/internal/memory_sample.h"
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/internal/kept_tensor.h"
@@ -35,6 +36,7 @@ struct KeptResult {
   std::unique_ptr<StoredTensor> stored;
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
+  MemorySample sample = 0;      // of the alias, when it was made
   bool is_overwritten = false;  // by an operator that replays run again
   bool is_snapshot = false;     // of memory that such an operator has written since
   bool is_in_flight = false;    // see OperatorTraits

@@ -30,10 +30,15 @@ MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
 }  // namespace
 
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
-  if (!tensor.is_cpu()) {
+  return tensor.is_cpu() && tensor.has_storage()
+             ? sample_storage(*tensor.storage().unsafeGetStorageImpl(), of_all_bytes)
+             : 0;
+}
+
+MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes) {
+  if (storage.device_type() != c10::DeviceType::CPU) {
     return 0;
   }
-  c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   const std::size_t bytes = storage.nbytes();
   // Takes no pointer that copies on write would answer to.
   const auto* memory = static_cast<const std::byte*>(storage._mutable_data_ptr_no_checks().get());

@@ -6,6 +6,7 @@
 #define REPRISE_ENGINE_INTERNAL_MEMORY_SAMPLE_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
 
 #include <cstdint>
 
@@ -18,6 +19,8 @@ using MemorySample = std::uint64_t;
 // it, the first and the last among them. Storages of up to 240 bytes always count as a whole. 0 for
 // tensors on other devices, which would have to be waited for, and for storages without memory.
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes);
+// The same of a storage.
+MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes);
 
 }  // namespace reprise::engine_internal
 

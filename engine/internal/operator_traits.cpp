@@ -198,6 +198,7 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
     }
   }
   is_factory = !is_random && is_factory_schema(schema);
+  non_blocking_argument = argument_called(schema, "non_blocking");
   is_cast = schema.name() == "aten::_to_copy";
   is_cheap = !is_random && (op.hasTag(at::Tag::pointwise) || is_batch_norm(schema.name()));
   overwrites = overwrites_targets(schema);

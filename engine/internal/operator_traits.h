@@ -69,6 +69,8 @@ struct OperatorTraits {
   bool is_random = false;
   // Of a dropout, if it is random: the argument that says how probable it is.
   std::optional<std::uint32_t> probability_argument;
+  // Of a copy: the argument that says whether it may arrive later.
+  std::optional<std::uint32_t> non_blocking_argument;
   bool is_cast = false;   // _to_copy
   bool is_cheap = false;  // to compute again: elementwise, or a batch norm
   bool leaves_memory_as_it_is = false;

@@ -26,6 +26,21 @@ namespace {
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
 
+// Of a copy between the host and a device: forward's code waits for it out of the dispatcher's
+// sight, before the host reads what has arrived, or writes what has been sent. A replay cannot.
+std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
+  const auto index = call.traits.non_blocking_argument;
+  if (!index || !call.argument(*index).isBool() || !call.argument(*index).toBool()) {
+    return std::nullopt;
+  }
+  bool has_host = false;
+  for (const c10::IValue& argument : call.arguments()) {
+    has_host = has_host || (argument.isDevice() && argument.toDevice().is_cpu());
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { has_host |= tensor.is_cpu(); });
+  }
+  return has_host ? index : std::nullopt;
+}
+
 }  // namespace
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
@@ -113,9 +128,13 @@ void TapeRecorder::leave_out(const Tape::Operator& op) {
 bool TapeRecorder::encode_arguments(const OperatorCall& call) {
   const auto arguments = call.arguments();
   const auto& written = call.traits.written(arguments);
+  const std::optional<std::uint32_t> made_blocking = argument_made_blocking(call);
+  arrives_later_now_ = made_blocking.has_value();
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {
     const bool is_read = std::find(written.begin(), written.end(), index) == written.end();
-    if (!encode(arguments[index], is_read ? Use::kRead : use_of_targets(call))) {
+    const c10::IValue& argument = arguments[index];
+    if (!encode(index == made_blocking ? c10::IValue(false) : argument,
+                is_read ? Use::kRead : use_of_targets(call))) {
       return false;
     }
   }

@@ -141,7 +141,7 @@ class TapeRecorder final : public PolicyRegion {
   // Operators.
   void run_unseen(const OperatorCall& call);
   void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
-  void prepare_unseen_write(const Written& write);
+  void prepare_unseen_write(const OperatorCall& call, const Written& write);
   void leave_out(const Tape::Operator& op);
   void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
@@ -189,6 +189,7 @@ class TapeRecorder final : public PolicyRegion {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
   bool has_transfers_ = false;
+  bool arrives_later_now_ = false;  // what the operator that runs gives: no store is to read it yet
   bool samples_now_ = false;  // what the operator that runs leaves on the CPU is there when it ends
   absl::flat_hash_map<Memory, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value

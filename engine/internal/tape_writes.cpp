@@ -187,7 +187,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
     return;
   }
   for (const Written& write : written) {
-    prepare_unseen_write(write);
+    prepare_unseen_write(call, write);
   }
   pass_on(call, next_);
   for (const Written& write : written) {
@@ -195,7 +195,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   }
 }
 
-void TapeRecorder::prepare_unseen_write(const Written& write) {
+void TapeRecorder::prepare_unseen_write(const OperatorCall& call, const Written& write) {
   if (storages_.at(write.memory).is_outside) {
     prepare_write_outside(call, write, /*is_run_again=*/false, /*is_read_by_it=*/true);
   } else {
@@ -219,7 +219,7 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
     const Written& write = written[i];
     written_now_.push_back(write.before);  // likewise
     if (key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
-      prepare_unseen_write(write);
+      prepare_unseen_write(call, write);
       written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
     }
   }
@@ -308,7 +308,7 @@ void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
   Tape::Given kept;
   kept.why = Why::kPolicy;
   kept.kept = KeptResult(tensor, std::move(store));
-  kept.kept.is_in_flight = is_in_flight(value);
+  kept.kept.is_in_flight = is_in_flight(value) || arrives_later_now_;
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
 }

@@ -63,6 +63,7 @@ void TraceBuilder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> r
                            .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
                            .storage = tensor.storage().getWeakStorageImpl(),
                            .is_constant = op.is_constant,
+                           .sample = op.is_constant ? sample_memory(tensor, false) : 0,
                            .writers = {}});
         value_of_memory_.insert_or_assign(memory, id);
         op.made.push_back(id);
@@ -137,6 +138,7 @@ void TraceBuilder::keep_results(std::uint32_t index, const PolicyAnswer& answer,
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       kept.emplace_back(tensor, store_of(answer, tensor));
       kept.back().is_in_flight = op.is_in_flight;
+      kept.back().sample = sample_memory(tensor, false);
       kept.back().put_away();
     });
   }
@@ -228,6 +230,9 @@ void TraceBuilder::decide_write(std::uint32_t index, const PolicyAnswer& answer,
     overwrite(values_[id]);
   }
   const bool is_constant = op.is_constant && value.is_constant;
+  if (is_constant && results.size() == 1 && results[0].isTensor()) {
+    value.sample = sample_memory(results[0].toTensor(), false);
+  }
   if (!keeps(op.decision) || is_constant) {
     return;
   }
@@ -309,6 +314,7 @@ bool TraceBuilder::let_follow(std::uint32_t index, Value& value, const at::Tenso
     return false;
   }
   result->alias = whole(value, written);
+  result->sample = sample_memory(written, false);
   result->is_in_flight = trace_.operators[index].is_in_flight;
   note_version_later(value);
   trace_.operators[index].plan = Plan::kSkip;
@@ -329,6 +335,7 @@ bool TraceBuilder::keep_as_result(Value& value, const at::Tensor& tensor,
   KeptResult& result = all[value.tensor];
   result = KeptResult(whole(value, tensor), store_of(answer, tensor));
   result.is_in_flight = is_in_write ? last().is_in_flight : is_in_flight(value);
+  result.sample = sample_memory(tensor, false);
   if (is_in_write) {
     note_version_later(value);
   } else {

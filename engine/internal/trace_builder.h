@@ -99,6 +99,7 @@ class TraceBuilder {
     bool is_read = false;             // by an operator that a replay runs
     bool has_earlier_reader = false;  // one that did so before a write
     bool is_constant = false;         // see Note [Constants]
+    MemorySample sample = 0;          // of a constant
     bool may_follow = true;           // see Note [In place]
     std::vector<std::uint32_t> writers;
   };
@@ -120,6 +121,7 @@ class TraceBuilder {
   void overwrite(Value& value);
   void note_version_later(const Value& value);
   void note_final_versions();
+  void unkeep_what_pointers_wrote();
   bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);
   std::vector<std::uint32_t> runs_without(std::uint32_t index) const;
   bool can_unkeep(std::uint32_t index) const;
@@ -131,6 +133,7 @@ class TraceBuilder {
   void need_dead_ends();
   void find_needed();
   bool has_hidden_writes() const;
+  bool is_written_through_pointer(const Value& value) const;
   void need_everything();
   void let_go(std::uint32_t index);
   std::uint32_t keeper_of(const Value& value) const;

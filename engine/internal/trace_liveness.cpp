@@ -6,6 +6,9 @@
 
 #include <algorithm>
 
+#include <c10/util/StringUtil.h>
+
+#include "reprise/engine/errors.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/trace_builder.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
@@ -61,9 +64,39 @@ void TraceBuilder::find_needed() {
 // nobody knows: then each result may be needed.
 bool TraceBuilder::has_hidden_writes() const {
   return std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
-    return value.is_needed && value.writers.empty() &&
-           leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
+    const bool is_unset =
+        value.writers.empty() && leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
+    return value.is_needed && (is_unset || is_written_through_pointer(value));
   });
+}
+
+// Of a constant that is still there.
+bool TraceBuilder::is_written_through_pointer(const Value& value) const {
+  if (!value.is_constant || value.sample == 0) {
+    return false;
+  }
+  const auto storage = value.storage.lock();
+  return storage && sample_storage(*storage, false) != value.sample;
+}
+
+// A replay that was given what a pointer has left would have it written twice.
+void TraceBuilder::unkeep_what_pointers_wrote() {
+  for (const Value& value : values_) {
+    const KeptResult* const result = kept(value);
+    if (result == nullptr || !result->alias.defined() || result->is_snapshot ||
+        result->is_in_flight || result->sample == 0 ||
+        sample_memory(result->alias, false) == result->sample) {
+      continue;
+    }
+    const TracedOperator& creator = trace_.operators[value.creator];
+    if (!unkeep(value.creator)) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] the result of operator ", value.creator, ", ", *creator.name,
+          ", is kept, and has been written through a pointer afterwards. Write to a clone, or "
+          "answer MUST_RECOMPUTE for it"));
+    }
+    need_everything();
+  }
 }
 
 void TraceBuilder::let_go(std::uint32_t index) {
@@ -148,6 +181,7 @@ void TraceBuilder::need_everything() {
 
 void TraceBuilder::complete(bool may_pack, RegionStats* stats) {
   note_final_versions();
+  unkeep_what_pointers_wrote();
   need_dead_ends();
   find_needed();
   if (has_hidden_writes()) {

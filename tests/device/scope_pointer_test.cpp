@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Scopes whose code launches kernels by hand.
+// Scopes whose code launches kernels by hand, and copies that are late.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -64,6 +64,31 @@ TEST(DeviceScopePointer, WhatAKernelLaunchedByHandWritesIsKept) {
     const at::Tensor expected =
         torch::autograd::grad({at::sin(x.exp() * table).sum()}, {x})[0].cpu();
     EXPECT_TRUE(bitwise_equal(found, expected));
+  }
+}
+
+// What has not arrived yet when its operator returns is no write through a pointer, and no store
+// gets it.
+TEST(DeviceScopePointer, ACopyThatArrivesLaterIsWaitedForInAReplay) {
+  const DelayGuard late({.copy_out = milliseconds(5)});
+  const at::Tensor x = on_device(at::linspace(0, 1, kSize)).requires_grad_();
+  const at::Tensor e = x.exp().cpu();
+  const at::Tensor expected = torch::autograd::grad({at::sin(e * e.detach()).sum()}, {x})[0].cpu();
+  for (const PolicyHolder& policy :
+       {PolicyHolder(), PolicyHolder(policies::keep_in(stores::packed({.min_bytes = 0}),
+                                                       policies::save_everything()))}) {
+    const MemoryReportGuard collecting;
+    at::Tensor y;
+    {
+      const CheckpointScope scope({.policy = policy});
+      const at::Tensor made = at::empty({kSize}, at::TensorOptions().pinned_memory(true));
+      made.copy_(x.detach().exp(), /*non_blocking=*/true);
+      const at::Tensor given = x.exp().to(at::kCPU, at::kFloat, /*non_blocking=*/true);
+      wait();
+      y = at::sin(given * made);
+    }
+    EXPECT_EQ(memory_report().regions.at(0).out_of_sight_bytes, 0);
+    EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0].cpu(), expected));
   }
 }
 
