@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Operators that update a tensor from outside and have results that depend on the update, as the
+// scaling of FP8 and the observers of quantization-aware training. And scopes that write outside,
+// in function regions.
+#include <torch/library.h>
+
+#include "reprise/engine/checkpoint_scope.h"
+#include "reprise/engine/errors.h"
+#include "reprise/policies/policies.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::dependent_effects_test {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// scale <- 0.9 scale + 0.1 max|x|; x / scale
+at::Tensor normalise_cpu(const at::Tensor& x, at::Tensor& scale) {
+  scale.mul_(0.9).add_(x.abs().max(), 0.1);
+  return x / scale;
+}
+
+at::Tensor normalise(const at::Tensor& x, at::Tensor& scale) {
+  static const auto kOperator = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("reprise_effects::normalise", "")
+                                    .typed<at::Tensor(const at::Tensor&, at::Tensor&)>();
+  return kOperator.call(x, scale);
+}
+
+struct Normalise : torch::autograd::Function<Normalise> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::Tensor scale) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    at::Tensor y = normalise(x, scale);
+    context->save_for_backward({scale.clone()});
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0] / context->get_saved_variables()[0], at::Tensor()};
+  }
+};
+
+at::Tensor normalise_autograd(const at::Tensor& x, at::Tensor& scale) {
+  return Normalise::apply(x, scale);
+}
+
+TORCH_LIBRARY(reprise_effects, library) {
+  library.def("normalise(Tensor x, Tensor(a!) scale) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(reprise_effects, CPU, library) { library.impl("normalise", normalise_cpu); }
+TORCH_LIBRARY_IMPL(reprise_effects, Autograd, library) {
+  library.impl("normalise", normalise_autograd);
+}
+
+using Body = std::function<at::Tensor(const at::Tensor& x, at::Tensor& state)>;
+
+class DependentEffects : public ConformanceTest {
+ protected:
+  // Result, gradient and state of `body`, run by `run`, which gets a callable and its argument.
+  template <class Run>
+  Tensors outcome(const Body& body, const Run& run) {
+    torch::manual_seed(1);
+    const at::Tensor x = leaf({16});
+    const at::Tensor state = at::ones({});
+    const auto fn = [body, state](const at::Tensor& t) {
+      at::Tensor mine = state;
+      return body(t, mine);
+    };
+    const at::Tensor y = run(fn, x);
+    Tensors found = gradients(y, {x});
+    found.push_back(y.detach());
+    found.push_back(state);
+    return found;
+  }
+};
+
+const Body kNormalised = [](const at::Tensor& x, at::Tensor& scale) {
+  return normalise(x.cos(), scale).sin().exp();
+};
+
+TEST_F(DependentEffects, HappenOnceAndGiveTheSameResults) {
+  const Tensors expected = outcome(kNormalised, Plain{});
+  for (const PolicyHolder& policy : {PolicyHolder(), policies::save_nothing(),
+                                     policies::save_matmuls(), policies::save_everything()}) {
+    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+      SCOPED_TRACE(replay == Replay::kTape ? "tape" : "function");
+      expect_same_bits(outcome(kNormalised, InRegion{{.policy = policy, .replay = replay}}),
+                       expected);
+    }
+  }
+}
+
+TEST_F(DependentEffects, OfRegionsWithinRegions) {
+  const Tensors expected = outcome(kNormalised, Plain{});
+  for (const Replay outer : {Replay::kFunction, Replay::kTape}) {
+    for (const Replay inner : {Replay::kFunction, Replay::kTape}) {
+      SCOPED_TRACE(
+          c10::str("outer ", static_cast<int>(outer), ", inner ", static_cast<int>(inner)));
+      const auto nested = [&](const auto& fn, const at::Tensor& x) {
+        const auto code = [fn, inner](const at::Tensor& t) {
+          return checkpoint({.replay = inner}, fn, t.sin()).cos();
+        };
+        return checkpoint({.replay = outer}, code, x);
+      };
+      const auto plain = [&](const auto& fn, const at::Tensor& x) { return fn(x.sin()).cos(); };
+      expect_same_bits(outcome(kNormalised, nested), outcome(kNormalised, plain));
+    }
+  }
+}
+
+TEST_F(DependentEffects, WithoutAWatchAreAnError) {
+  EXPECT_THROW(outcome(kNormalised, InRegion{{.determinism_check = DeterminismCheck::kNone}}),
+               MutationError);
+}
+
+TEST_F(DependentEffects, OfAMovingAverageObserver) {
+  expect_as_plain([](auto run) -> Tensors {
+    const at::Tensor x = leaf({64});
+    const at::Tensor on = at::ones({1}, at::kLong);
+    const at::Tensor low = at::full({1}, -0.5);
+    const at::Tensor high = at::full({1}, 0.5);
+    const at::Tensor scale = at::ones({1});
+    const at::Tensor zero = at::zeros({1}, at::kInt);
+    const auto fn = [=](const at::Tensor& t) {
+      at::Tensor low_now = low;
+      at::Tensor high_now = high;
+      at::Tensor scale_now = scale;
+      at::Tensor zero_now = zero;
+      return at::fused_moving_avg_obs_fake_quant(t.sin(), on, on, low_now, high_now, scale_now,
+                                                 zero_now, 0.1, 0, 255, 0)
+          .exp();
+    };
+    const at::Tensor y = run(fn, x);
+    return {torch::autograd::grad({y.sum()}, {x})[0], low, high, scale, zero};
+  });
+}
+
+TEST_F(DependentEffects, OfScopesWithinFunctionRegions) {
+  const std::vector<std::pair<std::string, Body>> bodies = {
+      {"average",
+       [](const at::Tensor& x, at::Tensor& state) {
+         state.copy_(state * 0.9 + x.detach().sum() * 0.1);
+         return x.sin();
+       }},
+      {"average in place",
+       [](const at::Tensor& x, at::Tensor& state) {
+         state.mul_(0.9).add_(x.detach().sum(), 0.1);
+         return x.sin();
+       }},
+      {"written, then read", [](const at::Tensor& x, at::Tensor& state) {
+         state.copy_(x.detach().sum());
+         return x.sin() * state;
+       }}};
+  for (const auto& [name, body] : bodies) {
+    SCOPED_TRACE(name);
+    const auto plain = [](const auto& fn, const at::Tensor& x) { return fn(x.cos()).cos(); };
+    const auto nested = [](const auto& fn, const at::Tensor& x) {
+      const auto code = [fn](const at::Tensor& t) {
+        at::Tensor y;
+        {
+          const CheckpointScope scope;
+          y = fn(t.cos());
+        }
+        return y.cos();
+      };
+      return checkpoint(code, x);
+    };
+    expect_same_bits(outcome(body, nested), outcome(body, plain));
+  }
+}
+
+// What an inner region keeps goes through the hooks of the outer one, in its recomputation as well.
+TEST_F(DependentEffects, OfKeptResultsThatGoThroughTheOuterRegionsHooks) {
+  expect_as_plain([](auto run) -> Tensors {
+    const at::Tensor x = leaf({8});
+    const auto inner = [](const at::Tensor& t) { return t.sin().exp().cos(); };
+    const auto outer = [inner](const at::Tensor& t) {
+      return checkpoint(
+                 {.policy = policies::save_everything(), .respect_saved_tensors_hooks = true},
+                 inner, t.cos())
+          .cos();
+    };
+    return torch::autograd::grad({run(outer, x).sum()}, {x});
+  });
+}
+
+// A view that a torch::autograd::Function has written to and saves: each recomputation's graph is
+// taken apart.
+struct Doubled : torch::autograd::Function<Doubled> {
+  static at::Tensor forward(AutogradContext* context, at::Tensor x) {
+    x.mul_(2);
+    context->mark_dirty({x});
+    context->save_for_backward({x});
+    return x;
+  }
+  static variable_list backward(AutogradContext*, variable_list gradients) {
+    return {gradients[0] * 2};
+  }
+};
+
+TEST_F(DependentEffects, OfAFunctionOnAViewLeaveNothingBehind) {
+  const at::Tensor x = leaf({1024});
+  const auto fn = [](const at::Tensor& t) {
+    at::Tensor view = t.clone().view({-1});
+    return Doubled::apply(view).sin();
+  };
+  const auto step = [&] { torch::autograd::grad({checkpoint(fn, x).sum()}, {x}); };
+  step();
+  const std::int64_t before = live_cpu_bytes();
+  for (int i = 0; i < 3; ++i) {
+    step();
+  }
+  EXPECT_EQ(live_cpu_bytes(), before);
+}
+
+// The recomputation stops at the last tensor that is wanted, also if a Function has made it.
+TEST_F(DependentEffects, StopEarlyBehindAFunctionsResult) {
+  int calls_behind = 0;
+  const at::Tensor x = leaf({4});
+  const auto fn = [&calls_behind](const at::Tensor& t) {
+    at::Tensor state = at::ones({});
+    const at::Tensor y = normalise(t.sin(), state);
+    const at::Tensor z = y.exp() * y;
+    ++calls_behind;
+    return z;
+  };
+  gradients(checkpoint(fn, x), {x});
+  EXPECT_EQ(calls_behind, 1);
+}
+
+}  // namespace
+}  // namespace reprise::testing::dependent_effects_test
