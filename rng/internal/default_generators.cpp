@@ -31,13 +31,20 @@ at::Device with_index(at::Device device) {
   return c10::impl::getDeviceGuardImpl(device.type())->getDevice();
 }
 
+// In a build with CUDA, on a machine without a GPU, c10 may have a guard put in place that pretends
+// to have devices (for fake tensors). Hooks of other backends need not count theirs.
+bool only_pretends_to_have_devices(at::DeviceType type) {
+  return type == at::kCUDA &&
+         at::globalContext().getAcceleratorHooksInterface(type).deviceCount() == 0;
+}
+
 }  // namespace
 
 std::optional<at::Device> current_accelerator() {
   const std::optional<at::DeviceType> type = at::accelerator::getAccelerator();
   if (!type || !c10::impl::hasDeviceGuardImpl(*type)) return std::nullopt;
   const auto* guard = c10::impl::getDeviceGuardImpl(*type);
-  if (guard->deviceCount() == 0) return std::nullopt;
+  if (guard->deviceCount() == 0 || only_pretends_to_have_devices(*type)) return std::nullopt;
   return guard->getDevice();
 }
 

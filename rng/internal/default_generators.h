@@ -11,15 +11,17 @@
 #include <optional>
 #include <vector>
 
+#include "reprise/rng/export.h"
+
 namespace reprise::rng_internal {
 
 // The current device of the accelerator, if there is one; asking does not initialise it. Not to be
 // cached: a PrivateUse1 backend may register, and the current device changes.
-std::optional<at::Device> current_accelerator();
+REPRISE_API std::optional<at::Device> current_accelerator();
 
 // Whether an accelerator has a context. A backend that cannot tell counts as in use: its generator
 // is then captured rather than missed.
-bool is_in_use(at::Device device);
+REPRISE_API bool is_in_use(at::Device device);
 
 // Of an accelerator; undefined if the device's backend has no generators.
 at::Generator default_generator(at::Device device);
