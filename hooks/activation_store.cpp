@@ -5,9 +5,21 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reprise/hooks/internal/kept_tensor.h"
+#include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/hooks/internal/unseen_scope.h"
+
 namespace reprise {
 
 StoredTensor::~StoredTensor() = default;
+
+at::Tensor StoredTensor::get_own() {
+  const hooks_internal::UnseenScope unseen;
+  const at::Tensor tensor = get();
+  return hooks_internal::with_requires_grad(hooks_internal::own_copy(tensor),
+                                            tensor.requires_grad());
+}
+
 ActivationStore::~ActivationStore() = default;
 
 std::vector<std::unique_ptr<StoredTensor>> ActivationStore::put_all(

@@ -21,6 +21,10 @@
 //
 // Thread-safety: stores and stored tensors are thread-safe: the threads of a backward get, and
 // prefetch for each other.
+//
+// Hooks and regions call stores with grad mode, autocast and saved-tensor hooks off, and regions do
+// not see the operators that a store runs. A store must not hold a lock of its own while it runs
+// operators, lets go of tensors, or calls another store: an allocator may call back.
 #ifndef REPRISE_HOOKS_ACTIVATION_STORE_H_
 #define REPRISE_HOOKS_ACTIVATION_STORE_H_
 
@@ -49,10 +53,16 @@ class REPRISE_API StoredTensor {
 
   // The tensor: values (exactly, unless the store is a lossy one), shape, strides, dtype, device
   // and requires-grad are those that were put; it has no graph. Ready on the current stream of its
-  // device. May be called again. It may share memory with what another call gives, or with the
-  // tensor that was put: do not change it in place. Throws c10::Error if the tensor was changed in
-  // place after it had been put, as far as that spoils what the store holds.
+  // device. May be called again. It may share memory with what the store holds, with what another
+  // call gives, or with the tensor that was put: do not change it in place, nor resize it. Throws
+  // c10::Error if the tensor was changed in place after it had been put, as far as that spoils what
+  // the store holds.
   virtual at::Tensor get() = 0;
+
+  // The same in memory that nobody else sees now or later: it may be changed in place and resized.
+  // Unless overridden, a copy of what get() gives; a store that brings the tensor back into new
+  // memory anyway overrides it.
+  virtual at::Tensor get_own();
 
   // Bytes that are held on the tensor's device for it now.
   [[nodiscard]] virtual std::size_t device_bytes() const = 0;

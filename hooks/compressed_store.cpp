@@ -2,8 +2,6 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/hooks/compressed_store.h"
 
-#include <c10/core/GradMode.h>
-
 #include <utility>
 
 #include "reprise/hooks/internal/background_memory.h"
@@ -27,7 +25,6 @@ class CompressedPlace final : public Place {
       : options_(options), count_(std::move(count)), next_(std::move(next)) {}
 
   bool write(const std::byte* bytes, std::size_t size) override {
-    const at::NoGradGuard no_grad;
     auto compressed = hooks_internal::compress(bytes, size, options_.level, options_.max_ratio);
     if (!compressed) {
       return false;
@@ -39,7 +36,6 @@ class CompressedPlace final : public Place {
   }
 
   void read(std::byte* bytes, std::size_t size) override {
-    const at::NoGradGuard no_grad;
     hooks_internal::decompress({stored_->get(), element_size_}, bytes, size);
   }
 

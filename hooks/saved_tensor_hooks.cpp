@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise {
 namespace hooks_internal {
@@ -21,14 +22,22 @@ namespace {
 class PackerHooks final : public SavedVariableHooks {
  public:
   explicit PackerHooks(std::shared_ptr<TensorPacker> packer) : packer_(std::move(packer)) {}
+  ~PackerHooks() override {
+    const UnseenScope unseen;
+    packed_.reset();
+  }
+  PackerHooks(const PackerHooks&) = delete;
+  PackerHooks& operator=(const PackerHooks&) = delete;
 
   void call_pack_hook(const at::Tensor& tensor) override {
+    const UnseenScope unseen;
     // An own alias: a hook that kept the live tensor of a node's output would make a cycle.
     packed_ = packer_->pack(detached_alias(tensor));
     packer_.reset();
   }
 
   at::Tensor call_unpack_hook() override {
+    const UnseenScope unseen;
     at::Tensor tensor;
     try {
       tensor = packed_->unpack();

@@ -135,12 +135,16 @@ REPRISE_API void register_packer(torch::autograd::SavedVariable& saved,
 // through `unpack` when backward asks. Guards nest; only the innermost applies. A guard may be
 // destroyed in any order.
 //
-// pack(tensor) gets a detached alias of the saved tensor (same data, never its graph), with grad
-//   mode off, and returns a value of any movable type, which autograd owns from then on. It must
-//   not change the tensor in place: that is a c10::Error at the operator. Called once a saved
-//   tensor; not for undefined tensors or for numbers that LibTorch wrapped into tensors.
+// pack(tensor) gets a detached alias of the saved tensor (same data, never its graph), and returns
+//   a value of any movable type, which autograd owns from then on. It must not change the tensor in
+//   place: that is a c10::Error at the operator. Called once a saved tensor; not for undefined
+//   tensors or for numbers that LibTorch wrapped into tensors.
 // unpack(packed) returns the tensor, each time it is asked for (more than once with retain_graph).
 //   Its autograd history is ignored. A change in place of the original since pack is not detected.
+//
+// Both run with grad mode and autocast off and out of sight of the hooks themselves. If a region is
+// around them it does not see their operators either: it neither asks its policy about them, nor
+// compares them, nor leaves their writes out of a replay, in which pack is called once more.
 //
 // Exceptions of either keep their type: pack's surface at the operator, unpack's at backward.
 // Constructors throw c10::Error if hooks are disabled on this thread.

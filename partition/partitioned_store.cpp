@@ -2,8 +2,6 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/partition/partitioned_store.h"
 
-#include <c10/core/GradMode.h>
-
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "reprise/hooks/internal/memory_layout.h"
 #include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 #include "reprise/partition/internal/gatherer.h"
 #include "reprise/partition/internal/partitioned_slab.h"
 
@@ -54,7 +53,7 @@ std::unique_ptr<StoredTensor> PartitionedStore::put(const at::Tensor& tensor) {
 
 std::vector<std::unique_ptr<StoredTensor>> PartitionedStore::put_all(
     const std::vector<at::Tensor>& tensors, const std::string& owner) {
-  const at::NoGradGuard no_grad;
+  const hooks_internal::UnseenScope unseen;
   const std::shared_ptr<ActivationStore> next = hooks_internal::or_device(next_);
   std::vector<std::unique_ptr<StoredTensor>> stored(tensors.size());
   std::vector<SlabMembers> slabs;

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -21,18 +22,18 @@ namespace {
 constexpr auto kKey = c10::DispatchKey::Fake;
 
 thread_local OperatorInterceptor* interceptor_of_thread = nullptr;
+thread_local int depth_of_interceptor = 0;  // see Note [Unseen]
 thread_local std::uint64_t last_sequence_number = 0;
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
-  const OperatorCall call{op, OperatorTraits::of(op),
-                          keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey),
-                          *stack};
-  if (interceptor_of_thread == nullptr) {
-    call.run();
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  OperatorInterceptor* const interceptor = InterceptionScope::current();
+  if (interceptor == nullptr) {
+    op.redispatchBoxed(below, stack);
   } else {
     last_sequence_number = at::sequence_number::peek();
-    interceptor_of_thread->intercept(call);
+    interceptor->intercept({op, OperatorTraits::of(op), below, *stack});
   }
 }
 
@@ -118,16 +119,23 @@ at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t,
 }
 
 InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
-    : previous_(interceptor_of_thread) {
+    : previous_(interceptor_of_thread), previous_depth_(depth_of_interceptor) {
   if (interceptor != nullptr) {
     ensure_installed();
     included_.emplace(kKey);
   }
   interceptor_of_thread = interceptor;
+  depth_of_interceptor = hooks_internal::UnseenScope::depth();
 }
 
-OperatorInterceptor* InterceptionScope::current() noexcept { return interceptor_of_thread; }
+OperatorInterceptor* InterceptionScope::current() noexcept {
+  const bool is_seen = depth_of_interceptor >= hooks_internal::UnseenScope::depth();
+  return is_seen ? interceptor_of_thread : nullptr;
+}
 
-InterceptionScope::~InterceptionScope() { interceptor_of_thread = previous_; }
+InterceptionScope::~InterceptionScope() {
+  interceptor_of_thread = previous_;
+  depth_of_interceptor = previous_depth_;
+}
 
 }  // namespace reprise::engine_internal

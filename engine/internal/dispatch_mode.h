@@ -97,19 +97,21 @@ inline at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
 }
 
 // While alive, the operators of this thread go to `interceptor` and to no other; to none, if it is
-// null (for the engine's own operators). It must outlive the scope.
+// null (for the engine's own operators), or if they are unseen (hooks_internal::UnseenScope). It
+// must outlive the scope.
 class [[nodiscard]] REPRISE_API InterceptionScope {
  public:
   explicit InterceptionScope(OperatorInterceptor* interceptor);
   ~InterceptionScope();
-  // The interceptor of this thread, or null.
+  // The interceptor that sees what this thread runs now, or null.
   static OperatorInterceptor* current() noexcept;
 
   InterceptionScope(const InterceptionScope&) = delete;
   InterceptionScope& operator=(const InterceptionScope&) = delete;
 
  private:
-  OperatorInterceptor* previous_;
+  OperatorInterceptor* const previous_;
+  const int previous_depth_;
   std::optional<c10::impl::IncludeDispatchKeyGuard> included_;
 };
 

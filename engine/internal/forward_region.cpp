@@ -27,6 +27,7 @@
 #include "reprise/engine/internal/tape_recorder.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -220,9 +221,12 @@ class ForwardRegion::Impl {
       watch_.emplace(*record.watched, InterceptionScope::current());
       watching_.emplace(&*watch_);
     }
-    std::shared_ptr<Policy> asked = policy ? policy->begin_region() : nullptr;
-    if (!asked) {
-      asked = policy;
+    std::shared_ptr<Policy> asked = policy;
+    if (policy) {
+      const hooks_internal::UnseenScope unseen;
+      if (auto of_region = policy->begin_region()) {
+        asked = std::move(of_region);
+      }
     }
     PolicyRegion* const enclosing = RegionScope::innermost_policy_region();
     if (record.tape) {

@@ -107,9 +107,10 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
   const std::shared_ptr<Session> session = open(request);
   RecomputedTensor value;
   {
+    Session::Dropped dropped;  // freed after the lock
     const MutexLock lock(mutex_);
-    fill(*session, slot);
-    value = session->take(slot, request.backward);
+    fill(*session, slot, dropped);
+    value = session->take(slot, request.backward, dropped);
   }
   session->streams().order_use(value.tensor);
   if (request.session.kind == SessionId::Kind::kRead) {
@@ -177,7 +178,7 @@ bool Frame::wants_any(const Session& session) const {
   return false;
 }
 
-void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
+void Frame::fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped) {
   while (!slot || !session.has(*slot)) {
     if (session.replaying == std::this_thread::get_id()) {
       throw CheckpointError(c10::str(
@@ -193,7 +194,7 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot) {
       session.restart_if_taken(*slot);
     }
     if (slot || wants_any(session)) {
-      replay_into(session, slot);
+      replay_into(session, slot, dropped);
     }
     if (!slot) {
       return;
@@ -228,7 +229,8 @@ TapeRun::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slo
   return pass->take_values();
 }
 
-void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot) {
+void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
+                        Session::Dropped& dropped) {
   session.replaying = std::this_thread::get_id();
   const absl::Cleanup done = [&] {
     session.replaying = std::thread::id();
@@ -246,7 +248,9 @@ void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot) {
   }
   for (auto& [filled, value] : values) {
     if (alive_[filled]) {
-      session.fill(filled, std::move(value));
+      session.fill(filled, std::move(value), dropped);
+    } else {
+      dropped.push_back(std::move(value.tensor));
     }
   }
 }
@@ -254,8 +258,9 @@ void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot) {
 void Frame::recompute_now(SessionId id) {
   const std::shared_ptr<Session> session = open(current_request());
   TORCH_INTERNAL_ASSERT(session->id() == id);
+  Session::Dropped dropped;  // freed after the lock
   const MutexLock lock(mutex_);
-  fill(*session, std::nullopt);
+  fill(*session, std::nullopt, dropped);
 }
 
 void Frame::end_session(SessionId id) {

@@ -71,7 +71,9 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   bool has_stored() const;
   // Of this region, and of those that backward enters next.
   void prefetch_ahead();
-  void prefetch() ABSL_LOCKS_EXCLUDED(mutex_);
+  void prefetch();
+  // What of the region is in stores, to be brought back in this order.
+  std::vector<std::shared_ptr<StoredTensor>> stored_in_order() ABSL_LOCKS_EXCLUDED(mutex_);
   // Backward: the tensor that was recorded, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
@@ -82,9 +84,9 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Session> open(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for, or does, the replay that supplies `slot` (or, without one, whatever is missing).
-  void fill(Session& session, std::optional<std::uint32_t> slot)
+  void fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void replay_into(Session& session, std::optional<std::uint32_t> slot)
+  void replay_into(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Without the lock.
   TapeRun::Filled replay(Session& session, std::optional<std::uint32_t> slot);

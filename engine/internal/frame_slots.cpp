@@ -109,8 +109,8 @@ std::vector<Tape::Given> Frame::take_unneeded() {
 }
 
 void Frame::slot_died(std::uint32_t slot) {
-  absl::InlinedVector<at::Tensor, 1> dropped;  // freed after the lock
-  std::vector<Tape::Given> unneeded;           // likewise
+  Session::Dropped dropped;           // freed after the lock
+  std::vector<Tape::Given> unneeded;  // likewise
   const MutexLock lock(mutex_);
   alive_[slot] = false;
   if (tape_uses_) {
@@ -118,7 +118,7 @@ void Frame::slot_died(std::uint32_t slot) {
     unneeded = take_unneeded();
   }
   for (const auto& session : sessions_) {
-    dropped.push_back(session->drop(slot));
+    session->drop(slot, dropped);
   }
 }
 

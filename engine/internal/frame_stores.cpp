@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reprise/engine/internal/frame.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -57,23 +58,37 @@ void Frame::prefetch_ahead() {
 }
 
 void Frame::prefetch() {
+  const hooks_internal::UnseenScope unseen;
+  for (const auto& stored : stored_in_order()) {
+    stored->prefetch();
+  }
+}
+
+std::vector<std::shared_ptr<StoredTensor>> Frame::stored_in_order() {
+  std::vector<std::shared_ptr<StoredTensor>> all;
+  const auto add = [&all](const std::shared_ptr<StoredTensor>& stored) {
+    if (stored) {
+      all.push_back(stored);
+    }
+  };
   for (const RegionInput& input : record_.inputs) {
-    input.prefetch();
+    add(input.stored());
   }
   if (const auto kept = record_.trace ? record_.trace->kept() : nullptr) {
     for (const auto& [index, results] : in_order(*kept)) {
-      std::for_each(results->begin(), results->end(), [](const KeptResult& k) { k.prefetch(); });
+      std::for_each(results->begin(), results->end(), [&](const KeptResult& k) { add(k.stored); });
     }
   }
   if (record_.tape) {
     const MutexLock lock(mutex_);
     for (const auto& [value, given] : in_order(record_.tape->given)) {
       if (given->input) {
-        given->input->prefetch();
+        add(given->input->stored());
       }
-      given->kept.prefetch();
+      add(given->kept.stored);
     }
   }
+  return all;
 }
 
 }  // namespace reprise::engine_internal

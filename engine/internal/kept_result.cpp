@@ -2,16 +2,18 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/kept_result.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 
 #include <utility>
 
-#include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/offload_store.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
+
+using hooks_internal::share_unseen;
+using hooks_internal::UnseenScope;
 
 KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore> place)
     : alias(hooks_internal::detached_alias(tensor)),
@@ -20,9 +22,8 @@ KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore
 
 void KeptResult::put_away() {
   if (store && alias.defined() && !is_in_flight && !is_mutated()) {
-    const at::NoGradGuard no_grad;
-    const InterceptionScope unseen(nullptr);
-    stored = store->put(alias);
+    const UnseenScope unseen;
+    stored = share_unseen(store->put(alias));
     alias.reset();
   }
 }
@@ -31,11 +32,10 @@ void KeptResult::take_snapshot(const at::Tensor& tensor) {
   if (is_snapshot || (!stored && !alias.defined())) {
     return;
   }
-  const at::NoGradGuard no_grad;
-  const InterceptionScope unseen(nullptr);
+  const UnseenScope unseen;
   const at::Tensor copy = at::clone(hooks_internal::detached_alias(tensor));
   if (stored) {
-    stored = store->put(copy);
+    stored = share_unseen(store->put(copy));
   } else {
     alias = copy;
     version = version_of(alias);
@@ -43,22 +43,15 @@ void KeptResult::take_snapshot(const at::Tensor& tensor) {
   is_snapshot = true;
 }
 
-void KeptResult::prefetch() const {
-  if (stored) {
-    stored->prefetch();
-  }
-}
-
 at::Tensor KeptResult::get() const {
-  at::Tensor tensor = packed ? packed->call_unpack_hook() : alias;
-  if (!stored && !is_snapshot) {
-    return tensor;
+  if (!stored && !packed && !is_snapshot) {
+    return alias;
   }
-  const at::NoGradGuard no_grad;
-  const InterceptionScope unseen(nullptr);
+  const UnseenScope unseen;
   if (stored) {
-    tensor = stored->get();
+    return is_snapshot ? stored->get_own() : stored->get();
   }
+  const at::Tensor tensor = packed ? packed->call_unpack_hook() : alias;
   return is_snapshot ? at::clone(tensor) : tensor;
 }
 

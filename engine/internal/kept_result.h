@@ -33,7 +33,7 @@ struct KeptResult {
   at::Tensor alias;
   std::int64_t version = 0;
   std::shared_ptr<ActivationStore> store;
-  std::unique_ptr<StoredTensor> stored;
+  std::shared_ptr<StoredTensor> stored;
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
   MemorySample sample = 0;      // of the alias, when it was made
@@ -47,7 +47,6 @@ struct KeptResult {
   // Copies the values, which `tensor` holds still, before an operator that replays run again writes
   // to their memory. Does nothing if that has been done before.
   void take_snapshot(const at::Tensor& tensor);
-  void prefetch() const;
   // A copy of the caller's own of a snapshot; otherwise not to be changed in place.
   at::Tensor get() const;
 

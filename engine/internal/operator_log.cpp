@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "reprise/hooks/internal/torch_version.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -27,9 +28,12 @@ constexpr std::string_view kLogKindName = "REPRISE_OPERATOR_LOG";
 
 c10::DebugInfoKind log_kind() { return hooks_internal::own_debug_info_kind<kLogKindName, 0xC9>(); }
 
-// How many listed operators this thread is inside of, and how many pauses.
+using hooks_internal::UnseenScope;
+
+// How many listed operators this thread is inside of.
 thread_local int listed_depth = 0;
-thread_local int pauses = 0;
+// UnseenScope::depth() where the innermost guard was made: what is deeper is not logged.
+thread_local int depth_of_log = 0;
 
 }  // namespace
 
@@ -165,7 +169,7 @@ struct ListedOperator : at::ObserverContext {
 };
 
 std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
-  if (pauses > 0 || listed_depth > 0) {
+  if (UnseenScope::depth() > depth_of_log || listed_depth > 0) {
     return nullptr;
   }
   const std::optional<c10::OperatorName> name = function.operator_name();
@@ -185,8 +189,8 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
 OperatorLogGuard::OperatorLogGuard(OperatorLog& log)
     : found_info_(c10::ThreadLocalDebugInfo::current()),
       found_listed_depth_(std::exchange(listed_depth, 0)),
-      found_pauses_(std::exchange(pauses, 0)) {
-  auto outer = found_pauses_ > 0 ? nullptr : OperatorRecording::current();
+      found_depth_(std::exchange(depth_of_log, UnseenScope::depth())) {
+  auto outer = depth_of_log > found_depth_ ? nullptr : OperatorRecording::current();
   recording_ = std::make_shared<OperatorRecording>(log, std::move(outer));
   c10::ThreadLocalDebugInfo::_push(log_kind(), recording_);
   pushed_ = c10::ThreadLocalDebugInfo::current().get();
@@ -205,12 +209,8 @@ OperatorLogGuard::~OperatorLogGuard() {
     c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(found_info_);
   }
   listed_depth = found_listed_depth_;
-  pauses = found_pauses_;
+  depth_of_log = found_depth_;
 }
-
-OperatorLogPause::OperatorLogPause() noexcept { ++pauses; }
-
-OperatorLogPause::~OperatorLogPause() { --pauses; }
 
 namespace {
 

@@ -50,17 +50,7 @@ class [[nodiscard]] REPRISE_API OperatorLogGuard {
   const c10::ThreadLocalDebugInfo* pushed_ = nullptr;
   std::uint64_t callback_ = 0;
   int found_listed_depth_;
-  int found_pauses_;
-};
-
-// While alive, nothing that this thread runs is logged, except by guards made meanwhile: for the
-// engine's own operators.
-class [[nodiscard]] REPRISE_API OperatorLogPause {
- public:
-  OperatorLogPause() noexcept;
-  ~OperatorLogPause();
-  OperatorLogPause(const OperatorLogPause&) = delete;
-  OperatorLogPause& operator=(const OperatorLogPause&) = delete;
+  int found_depth_;
 };
 
 // For people: where the two lists part, both from there on, and the stack traces of the first

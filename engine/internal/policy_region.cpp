@@ -3,7 +3,6 @@
 #include "reprise/engine/internal/policy_region.h"
 
 #include <ATen/core/stack.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
 #include <utility>
@@ -11,6 +10,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/tensor_record.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 #include "reprise/policies/name_scope.h"
 
 namespace reprise::engine_internal {
@@ -126,7 +126,6 @@ PolicyAnswer PolicyRegion::ask_by_name(const at::Tensor& tensor, std::string_vie
   question.outputs = {&output, 1};
   question.name = name;
   question.ordinal = op->ordinal;
-  const InterceptionScope unseen(nullptr);
   return ask(question);
 }
 
@@ -136,7 +135,7 @@ PolicyAnswer PolicyRegion::ask(PolicyContext::Call& question) {
   }
   question.scopes = NameScope::current();
   question.region = region_;
-  const at::NoGradGuard no_grad;
+  const hooks_internal::UnseenScope unseen;
   return policy_->decide(PolicyContext(question));
 }
 

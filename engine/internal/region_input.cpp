@@ -2,7 +2,6 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/internal/region_input.h"
 
-#include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -15,6 +14,7 @@
 #include "reprise/hooks/internal/forwarding_engine.h"
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/store_hooks.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 
@@ -57,7 +57,7 @@ RegionInput::RegionInput(const at::Tensor& tensor,
     packed_ = hooks_internal::make_ambient_hooks();
   }
   if (packed_) {
-    const at::NoGradGuard no_grad;
+    const hooks_internal::UnseenScope unseen;
     packed_->call_pack_hook(tensor);
   } else {
     alias_ = detached_alias(tensor);
@@ -86,14 +86,12 @@ std::vector<RegionInput> RegionInput::keep_all(const std::vector<at::Tensor>& te
   return inputs;
 }
 
-void RegionInput::prefetch() const {
-  if (stored_ != nullptr) {
-    stored_->prefetch();
-  }
-}
-
 at::Tensor RegionInput::restore() {
-  at::Tensor data = packed_ ? packed_->call_unpack_hook() : alias_;
+  at::Tensor data = alias_;
+  if (packed_) {
+    const hooks_internal::UnseenScope unseen;
+    data = packed_->call_unpack_hook();
+  }
   if (!data.defined()) {
     return data;
   }

@@ -34,8 +34,8 @@ class RegionInput {
                                            const std::shared_ptr<ActivationStore>& store,
                                            const std::string& region);
 
-  // Starts to bring it back, if it is in a store.
-  void prefetch() const;
+  // Null unless it is in a store.
+  std::shared_ptr<StoredTensor> stored() const { return stored_ ? stored_->stored() : nullptr; }
 
   // What the region's code gets in a replay: the values, the requires-grad, the leaf-ness and the
   // edge to the graph of the original, in a tensor of its own. May trigger the replay of an

@@ -59,7 +59,7 @@ void RegionStats::add_replay(const c10::OperatorName& op, CheckpointPolicy decis
 
 void RegionStats::set_policy(std::shared_ptr<Policy> policy) {
   const MutexLock lock(mutex_);
-  policy_ = std::move(policy);
+  policy_.swap(policy);  // the old one is destroyed after the lock
 }
 
 RegionReport RegionStats::report() const {
@@ -76,12 +76,16 @@ RegionReport RegionStats::report() const {
                       .out_of_sight_bytes = out_of_sight_bytes.load(),
                       .operators = {},
                       .unmatched = {}};
-  const MutexLock lock(mutex_);
-  for (const auto& [key, op] : operators_) {
-    report.operators.push_back(op);
+  std::shared_ptr<Policy> policy;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, op] : operators_) {
+      report.operators.push_back(op);
+    }
+    policy = policy_;
   }
-  if (policy_) {
-    report.unmatched = policy_->unmatched();
+  if (policy) {
+    report.unmatched = policy->unmatched();
   }
   return report;
 }
@@ -102,9 +106,13 @@ std::shared_ptr<RegionStats> stats_for(std::string_view name) {
 
 std::vector<RegionReport> collected_regions() {
   Collection& all = collection();
-  const MutexLock lock(all.mutex);
+  std::vector<std::shared_ptr<RegionStats>> in_order;
+  {
+    const MutexLock lock(all.mutex);
+    in_order = all.in_order;
+  }
   std::vector<RegionReport> reports;
-  for (const auto& stats : all.in_order) {
+  for (const auto& stats : in_order) {
     reports.push_back(stats->report());
   }
   return reports;
@@ -113,8 +121,9 @@ std::vector<RegionReport> collected_regions() {
 void begin_collecting() {
   if (g_collectors.fetch_add(1) == 0) {
     Collection& all = collection();
+    std::vector<std::shared_ptr<RegionStats>> dropped;  // after the lock, with their policies
     const MutexLock lock(all.mutex);
-    all.in_order.clear();
+    dropped.swap(all.in_order);
     all.by_name.clear();
   }
 }

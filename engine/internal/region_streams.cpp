@@ -6,6 +6,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "reprise/hooks/internal/unseen_scope.h"
+
 namespace reprise::engine_internal {
 namespace {
 
@@ -76,6 +78,7 @@ void SessionStreams::order_use(const at::Tensor& tensor) const {
   const c10::Stream current = Guard(chosen.device_type()).getStream(chosen.device());
   if (current != chosen) {
     order(chosen, current);
+    const hooks_internal::UnseenScope unseen;
     tensor.record_stream(current);
   }
 }

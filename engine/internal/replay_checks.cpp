@@ -101,13 +101,14 @@ void ReplayPass::check_reads() const {
 void ReplayPass::check_saved() {
   const MutexLock lock(mutex_);
   const std::size_t saved = wanted_.size();
+  const std::size_t count = count_.load();
   // Forward may still be running, when a backward inside the region asks: then more may be saved
   // in a recomputation that runs to the region's end.
-  if (!stopped_ && (count_ < saved || (record_.forward_completed && count_ > saved))) {
+  if (!stopped_ && (count < saved || (record_.forward_completed && count > saved))) {
     fail_determinism(c10::str(
         "A different number of tensors was saved during the original forward and recomputation: ",
-        saved, " in forward, ", count_, " in the recomputation",
-        count_ > saved ? " (it was trying to save more tensors during recomputation)" : ""));
+        saved, " in forward, ", count, " in the recomputation",
+        count > saved ? " (it was trying to save more tensors during recomputation)" : ""));
   }
   std::erase_if(mismatches_,
                 [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });

@@ -114,21 +114,24 @@ std::unique_ptr<SavedVariableHooks> ReplayPass::make_hooks() {
 }
 
 bool ReplayPass::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
-  const MutexLock lock(mutex_);
-  const auto slot = static_cast<std::uint32_t>(count_++);
+  saving_.fetch_add(1);
+  const std::uint32_t slot = count_.fetch_add(1);
+  const bool is_wanted = slot < wanted_.size() && wanted_[slot];
   if (std::this_thread::get_id() == thread_) {
     graph_.note_save(slot, tensor);
   }
   if (slot < wanted_.size()) {
     compare(slot, tensor);
-    if (wanted_[slot]) {
-      if (std::this_thread::get_id() == thread_) {
-        effects_.note_save(slot, tensor);
-      }
-      values_[slot] = {alias, alias._version()};
-    }
   }
-  const bool stops = record_.early_stop && slot >= last_needed_ && may_stop(slot, tensor);
+  if (is_wanted && std::this_thread::get_id() == thread_) {
+    effects_.note_save(slot, tensor);
+  }
+  const bool may_be_last = record_.early_stop && slot >= last_needed_ && may_stop(slot, tensor);
+  const MutexLock lock(mutex_);
+  if (is_wanted) {
+    values_[slot] = {alias, alias._version()};
+  }
+  const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
   stopped_ = stopped_ || stops;
   if (stops && selective_ && std::this_thread::get_id() == thread_) {
     selective_->stop();
@@ -162,27 +165,43 @@ bool ReplayPass::is_inside(const at::Tensor& tensor) const {
   return std::this_thread::get_id() != thread_ || effects_.has_made(tensor);
 }
 
+// Without the lock: a check may run operators, or the user's function.
 void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   const TensorRecord& saved = record_.slots[slot];
-  if (auto difference = saved.difference(tensor, record_.check_options())) {
-    mismatches_.push_back({slot, std::move(*difference)});
-  } else if (auto other = difference_of_provenance(saved, tensor)) {
-    others_.push_back({slot, std::move(*other)});
-  }
-  if (record_.allow_external_mutation || is_adopted(tensor)) {
+  auto difference = saved.difference(tensor, record_.check_options());
+  auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
+  auto mutation = mutation_of(saved, tensor);
+  if (!difference && !other && !mutation) {
     return;
   }
-  if (saved.shares_memory_with(tensor)) {
-    if (saved.version() != tensor._version()) {
-      mutations_.push_back(
-          {slot, c10::str(saved.metadata().to_string(), ", saved at version ", saved.version(),
-                          ", now at version ", tensor._version())});
-    }
-  } else if (saved.is_captured() && !is_inside(tensor)) {
-    mutations_.push_back(
-        {slot, c10::str(saved.metadata().to_string(),
-                        ", lies in other memory than the tensor that forward saved")});
+  const MutexLock lock(mutex_);
+  if (difference) {
+    mismatches_.push_back({slot, std::move(*difference)});
   }
+  if (other) {
+    others_.push_back({slot, std::move(*other)});
+  }
+  if (mutation) {
+    mutations_.push_back({slot, std::move(*mutation)});
+  }
+}
+
+std::optional<std::string> ReplayPass::mutation_of(const TensorRecord& saved,
+                                                   const at::Tensor& tensor) const {
+  if (record_.allow_external_mutation || is_adopted(tensor)) {
+    return std::nullopt;
+  }
+  if (!saved.shares_memory_with(tensor)) {
+    return saved.is_captured() && !is_inside(tensor)
+               ? std::optional(
+                     c10::str(saved.metadata().to_string(),
+                              ", lies in other memory than the tensor that forward saved"))
+               : std::nullopt;
+  }
+  return saved.version() == tensor._version()
+             ? std::nullopt
+             : std::optional(c10::str(saved.metadata().to_string(), ", saved at version ",
+                                      saved.version(), ", now at version ", tensor._version()));
 }
 
 std::optional<std::string> ReplayPass::difference_of_provenance(const TensorRecord& saved,
@@ -213,11 +232,14 @@ bool ReplayPass::on_accumulation(const std::vector<at::Tensor>& leaves) {
 }
 
 void ReplayPass::put_gradients_back() {
-  const MutexLock lock(mutex_);
-  for (auto& [leaf, gradient] : gradients_) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> gradients;
+  {
+    const MutexLock lock(mutex_);
+    gradients.swap(gradients_);
+  }
+  for (auto& [leaf, gradient] : gradients) {
     leaf.mutable_grad() = std::move(gradient);
   }
-  gradients_.clear();
 }
 
 void ReplayPass::run() {

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,10 +77,12 @@ class ReplayPass final : public hooks_internal::HookProvider,
   bool is_adopted(const at::Tensor& tensor) const;
   // An operator of the replay has made it.
   bool is_inside(const at::Tensor& tensor) const;
-  void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
   // Words for an error if the tensor has been computed otherwise than forward's.
   std::optional<std::string> difference_of_provenance(const TensorRecord& saved,
                                                       const at::Tensor& tensor);
+  // Words for an error if it is a tensor from outside that has been changed, or exchanged.
+  std::optional<std::string> mutation_of(const TensorRecord& saved, const at::Tensor& tensor) const;
   void check_escaped() const;
   void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
   void check_reads() const;
@@ -98,12 +101,13 @@ class ReplayPass final : public hooks_internal::HookProvider,
   std::optional<SelectiveReplay> selective_;
   std::unique_ptr<OperatorLog> operators_;
 
+  std::atomic<std::uint32_t> count_ = 0;   // of saved tensors
+  std::atomic<std::uint32_t> saving_ = 0;  // of those, how many are being saved just now
   Mutex mutex_;  // a backward inside the region may save on several threads
   std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> mismatches_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> mutations_ ABSL_GUARDED_BY(mutex_);
   std::vector<Mismatch> others_ ABSL_GUARDED_BY(mutex_);  // computed otherwise
-  std::size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad
 };

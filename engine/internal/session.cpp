@@ -26,20 +26,22 @@ Request current_request() {
   return request;
 }
 
-void Session::fill(std::uint32_t slot, RecomputedTensor value) {
+void Session::fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped) {
   if (slot >= values_.size()) {
     const std::size_t size = std::max<std::size_t>(slot + 1, 2 * values_.size());
     values_.resize(size);
     taken_.resize(size);
   }
+  drop(slot, dropped);
   values_[slot] = std::move(value);
   taken_[slot] = false;
 }
 
-RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking) {
+RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
+                               Dropped& dropped) {
   RecomputedTensor value = std::exchange(values_[slot], {});  // maybe what the last reader read
   if (reader_ != asking.node) {
-    forget_last_reader();
+    forget_last_reader(dropped);
   }
   taken_[slot] = true;
   if (asking.node != nullptr && !asking.node_reads_once) {
@@ -50,13 +52,15 @@ RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::Backwar
   return value;
 }
 
-at::Tensor Session::drop(std::uint32_t slot) {
-  return slot < values_.size() ? std::exchange(values_[slot], {}).tensor : at::Tensor();
+void Session::drop(std::uint32_t slot, Dropped& dropped) {
+  if (has(slot)) {
+    dropped.push_back(std::exchange(values_[slot], {}).tensor);
+  }
 }
 
-void Session::forget_last_reader() {
+void Session::forget_last_reader(Dropped& dropped) {
   for (const std::uint32_t slot : read_) {
-    values_[slot] = {};
+    drop(slot, dropped);
   }
   read_.clear();
   reader_ = nullptr;

@@ -39,9 +39,12 @@ struct Request {
 };
 Request current_request();
 
-// One session's part in one frame. Guarded by the frame's mutex.
+// One session's part in one frame. Guarded by the frame's mutex. Tensors that it lets go of are
+// added to a list, to be freed outside of the lock.
 class Session {
  public:
+  using Dropped = absl::InlinedVector<at::Tensor, 4>;
+
   explicit Session(SessionId id) : id_(id) {}
 
   const SessionId& id() const { return id_; }
@@ -63,13 +66,14 @@ class Session {
   }
 
   // Adds what a replay has recomputed.
-  void fill(std::uint32_t slot, RecomputedTensor value);
+  void fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped);
 
   // Hands out the slot's tensor. A node that may ask again finds it until another node asks.
-  RecomputedTensor take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking);
+  RecomputedTensor take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
+                        Dropped& dropped);
 
-  // Forgets the slot's tensor, which is returned so that it is freed outside of the lock.
-  at::Tensor drop(std::uint32_t slot);
+  // Forgets the slot's tensor.
+  void drop(std::uint32_t slot, Dropped& dropped);
 
   SessionStreams& streams() { return streams_; }
 
@@ -88,7 +92,7 @@ class Session {
   std::thread::id replaying;
 
  private:
-  void forget_last_reader();
+  void forget_last_reader(Dropped& dropped);
 
   SessionId id_;
   std::vector<RecomputedTensor> values_;

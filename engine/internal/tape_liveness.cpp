@@ -6,6 +6,7 @@
 
 #include "reprise/engine/internal/tape_recorder.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -237,7 +238,7 @@ void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
   if (!may_pack) {
     return;
   }
-  const at::NoGradGuard no_grad;
+  const hooks_internal::UnseenScope unseen;
   for (auto& [value, given] : tape_.given) {
     KeptResult& kept = given.kept;
     kept.put_away();

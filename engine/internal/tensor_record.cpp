@@ -4,7 +4,6 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 #include <c10/util/Type.h>
 #include <torch/csrc/autograd/function.h>
@@ -13,11 +12,10 @@
 
 #include <algorithm>
 
-#include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/engine/internal/memory.h"
-#include "reprise/engine/internal/operator_log.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 #include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -48,9 +46,7 @@ const std::type_info* producer_of(const at::Tensor& tensor) {
 
 template <class Function>
 auto without_recording(const at::Tensor& tensor, Function&& function) {
-  const at::NoGradGuard no_grad;
-  const OperatorLogPause pause;
-  const InterceptionScope unseen(nullptr);
+  const hooks_internal::UnseenScope unseen;
   return function(hooks_internal::detached_alias(tensor));
 }
 

@@ -2,8 +2,6 @@
 // Copyright 2026 The Reprise Authors
 //
 // What a replay needs of a trace, found when forward has ended.
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 
 #include <c10/util/StringUtil.h>
@@ -12,6 +10,7 @@
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/trace_builder.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -157,7 +156,7 @@ void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
 }
 
 void TraceBuilder::put_kept_away() {
-  const at::NoGradGuard no_grad;
+  const hooks_internal::UnseenScope unseen;
   for (auto& [index, results] : trace_.mutable_kept()) {
     for (KeptResult& result : results) {
       result.put_away();

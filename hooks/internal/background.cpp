@@ -6,24 +6,23 @@
 
 #include <utility>
 
+#include "reprise/hooks/internal/unseen_scope.h"
+
 namespace reprise::hooks_internal {
 namespace {
 
-thread_local bool is_not_to_wait = false;
+thread_local bool is_of_background = false;
 
 }  // namespace
 
-bool must_not_wait() { return is_not_to_wait; }
-
-NoWaitScope::NoWaitScope() : found_(std::exchange(is_not_to_wait, true)) {}
-
-NoWaitScope::~NoWaitScope() { is_not_to_wait = found_; }
+bool must_not_wait() { return is_of_background; }
 
 void run_in_background(std::function<void()> task) {
   // Never destroyed: a task may let go of the last store.
   static auto& pool = *new c10::ThreadPool(2);
   pool.run([task = std::move(task)] {
-    const NoWaitScope no_wait;
+    is_of_background = true;
+    const UnseenScope unseen;
     task();
   });
 }

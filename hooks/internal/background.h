@@ -13,20 +13,8 @@ namespace reprise::hooks_internal {
 // before.
 void run_in_background(std::function<void()> task);
 
-// Whether waiting for the background may be for ever: on its own threads, and in a NoWaitScope.
+// True on the background's own threads: waiting there for the background may be for ever.
 bool must_not_wait();
-
-// While alive, this thread does not wait for the background.
-class NoWaitScope {
- public:
-  NoWaitScope();
-  ~NoWaitScope();
-  NoWaitScope(const NoWaitScope&) = delete;
-  NoWaitScope& operator=(const NoWaitScope&) = delete;
-
- private:
-  const bool found_;
-};
 
 }  // namespace reprise::hooks_internal
 

@@ -11,6 +11,7 @@
 #include "reprise/hooks/internal/background.h"
 #include "reprise/hooks/internal/background_memory.h"
 #include "reprise/hooks/internal/current_stream.h"
+#include "reprise/hooks/internal/memory_layout.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -48,63 +49,65 @@ BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const
       bytes_(bytes) {}
 
 BackgroundEntry::~BackgroundEntry() {
-  const BackgroundMemory::Lock lock(memory_->mutex_);
-  memory_->by_storage_.remove(origin_);
-  if (bytes_.defined()) {
-    let_go_of_memory(State::kWritten);
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    memory_->by_storage_.remove(origin_);
   }
+  let_go_of_memory(State::kWritten);
 }
 
+// By the thread that has made it kLeaving or kInFlight.
 void BackgroundEntry::hand_on() {
-  const NoWaitScope no_wait;  // the background may be waiting for the lock
-  handed_on_ = next_->put(bytes_);
-  memory_->counters_.bytes_handed_on += static_cast<std::int64_t>(origin_.size());
+  auto handed_on = next_->put(bytes_);
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    handed_on_ = std::move(handed_on);
+    memory_->counters_.bytes_handed_on += static_cast<std::int64_t>(origin_.size());
+  }
   let_go_of_memory(State::kHandedOn);
 }
 
+// What is in flight has landed when its memory is free.
 void BackgroundEntry::let_go_of_memory(State state) {
-  const std::size_t size = origin_.size();
-  if (state_ == State::kResident) {
-    memory_->resident_.remove(this);
-    memory_->counters_.resident_bytes -= size;
-  } else if (state_ == State::kInFlight) {
-    memory_->counters_.in_flight_bytes -= size;
-    memory_->work_done_.notify_all();
+  State was = state;
+  {
+    at::Tensor dropped;  // freed after the lock
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    was = std::exchange(state_, state);
+    if (was == State::kResident) {
+      memory_->resident_.remove(this);
+      memory_->counters_.resident_bytes -= origin_.size();
+    }
+    if (state != State::kFailed) {
+      dropped = std::exchange(bytes_, at::Tensor());
+    }
   }
-  state_ = state;
-  if (state != State::kFailed) {
-    bytes_.reset();
+  if (was == State::kInFlight) {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    memory_->counters_.in_flight_bytes -= origin_.size();
+    memory_->work_done_.notify_all();
   }
 }
 
+// In flight, nobody else changes bytes_ and place_.
 void BackgroundEntry::write() {
-  at::Tensor bytes;
-  {
-    const BackgroundMemory::Lock lock(memory_->mutex_);
-    bytes = bytes_;
-  }
   std::exception_ptr failure;
   bool is_written = false;
   try {
-    is_written = place_->write(data_of(on_host(bytes, put_)), origin_.size());
+    is_written = place_->write(data_of(on_host(bytes_, put_)), origin_.size());
+    if (!is_written) {
+      hand_on();
+    }
   } catch (...) {
     failure = std::current_exception();
   }
-  bytes.reset();
-  const BackgroundMemory::Lock lock(memory_->mutex_);
-  if (!failure && !is_written) {
-    try {
-      hand_on();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    memory_->failure_ = failure ? failure : memory_->failure_;
+    memory_->counters_.bytes_out += is_written ? static_cast<std::int64_t>(origin_.size()) : 0;
   }
-  if (failure) {
-    memory_->failure_ = failure;
-    let_go_of_memory(State::kFailed);
-  } else if (is_written) {
-    memory_->counters_.bytes_out += static_cast<std::int64_t>(origin_.size());
-    let_go_of_memory(State::kWritten);
+  if (failure || is_written) {
+    let_go_of_memory(failure ? State::kFailed : State::kWritten);
   }
 }
 
@@ -137,21 +140,28 @@ void BackgroundEntry::read() {
 }
 
 void BackgroundEntry::prefetch() {
+  at::Tensor alive;  // let go of without the lock
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
     lock.unlock();
     handed_on_->prefetch();
-  } else if (state_ == State::kWritten && !is_being_read_ && !loaded_.defined() &&
-             !origin_.find_alive().defined()) {
+    return;
+  }
+  if (state_ != State::kWritten || is_being_read_ || loaded_.defined()) {
+    return;
+  }
+  alive = origin_.find_alive();
+  if (!alive.defined()) {
     start_read();
   }
 }
 
-at::Tensor BackgroundEntry::get() {
+at::Tensor BackgroundEntry::bring_back(bool is_own) {
+  at::Tensor found;  // let go of without the lock
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
     lock.unlock();  // for which the background, that is to read it, may be waiting
-    return handed_on_->get();
+    return is_own ? handed_on_->get_own() : handed_on_->get();
   }
   // The change may have come while it was being written.
   TORCH_CHECK(origin_.is_unchanged(), "[", memory_->options_.name,
@@ -160,18 +170,27 @@ at::Tensor BackgroundEntry::get() {
               origin_.size(), " bytes on ", device_, " were put at version ", origin_.version(),
               ". Clone it before changing it");
   while (true) {
-    if (at::Tensor alive = bytes_.defined() ? bytes_ : origin_.find_alive(); alive.defined()) {
+    found = bytes_.defined() ? bytes_ : origin_.find_alive();
+    if (found.defined()) {
       memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
-      return alive;
+      lock.unlock();
+      return is_own ? own_copy(found) : found;
     }
-    if (loaded_.defined()) {
-      at::Tensor bytes = std::exchange(loaded_, at::Tensor());
-      bytes = device_.is_cpu() ? bytes : bytes.to(device_);
-      origin_.note_given(bytes);
-      return bytes;
+    found = std::exchange(loaded_, at::Tensor());
+    if (found.defined()) {
+      break;
     }
     wait_for_read(lock);
   }
+  if (!device_.is_cpu()) {
+    lock.unlock();
+    found = found.to(device_);
+    lock.lock();
+  }
+  if (!is_own) {
+    origin_.note_given(found);
+  }
+  return found;
 }
 
 // After it, another thread may have got what has been read.
@@ -195,7 +214,7 @@ void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
 
 std::size_t BackgroundEntry::device_bytes() const {
   BackgroundMemory::Lock lock(memory_->mutex_);
-  if (handed_on_) {
+  if (state_ == State::kHandedOn) {
     lock.unlock();
     return handed_on_->device_bytes();
   }
@@ -203,6 +222,7 @@ std::size_t BackgroundEntry::device_bytes() const {
     return origin_.size();
   }
   const std::size_t loaded = loaded_.defined() ? loaded_.nbytes() : 0;
+  lock.unlock();
   return device_.is_cpu() ? loaded + place_->memory_bytes() : 0;
 }
 

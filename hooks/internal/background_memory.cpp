@@ -21,39 +21,66 @@ void warn(const c10::Error& error) {
 
 std::shared_ptr<BackgroundEntry> BackgroundMemory::keep(
     const at::Tensor& bytes, const std::shared_ptr<ActivationStore>& next) {
-  std::shared_ptr<BackgroundEntry> known, entry;  // destroyed after the lock
-  Lock lock(mutex_);
   tell_failure();
-  known = by_storage_.find(bytes);
-  if (known && known->origin().is_of(bytes)) {
-    return known;
+  std::shared_ptr<BackgroundEntry> known, entry;  // destroyed after the lock
+  {
+    const Lock lock(mutex_);
+    known = by_storage_.find(bytes);
+    if (known && known->origin().is_of(bytes)) {
+      return known;
+    }
+    entry = std::make_shared<BackgroundEntry>(shared_from_this(), bytes, next);
+    by_storage_.add(entry);
+    resident_.push_back(entry.get());
+    counters_.resident_bytes += bytes.nbytes();
   }
-  entry = std::make_shared<BackgroundEntry>(shared_from_this(), bytes, next);
-  by_storage_.add(entry);
-  resident_.push_back(entry.get());
-  counters_.resident_bytes += bytes.nbytes();
   send_oldest();
-  wait_for_room(lock);
+  wait_for_room();
   return entry;
 }
 
 void BackgroundMemory::send_oldest() {
-  while (resident_.size() > options_.keep_last) {
-    send(*resident_.front());
+  while (const auto oldest = take_oldest()) {
+    send(*oldest);
   }
+}
+
+// Null if enough have gone, or are being destroyed by other threads, which wait for the lock.
+std::shared_ptr<BackgroundEntry> BackgroundMemory::take_oldest() {
+  const Lock lock(mutex_);
+  for (BackgroundEntry* const entry : resident_) {
+    if (resident_.size() <= options_.keep_last) {
+      return nullptr;
+    }
+    if (auto oldest = entry->weak_from_this().lock()) {
+      resident_.remove(entry);
+      counters_.resident_bytes -= entry->origin_.size();
+      entry->state_ = BackgroundEntry::State::kLeaving;
+      return oldest;
+    }
+  }
+  return nullptr;
 }
 
 void BackgroundMemory::send(BackgroundEntry& entry) {
   const std::size_t size = entry.origin_.size();
-  entry.place_ = find_place(entry);
-  if (!entry.place_) {
-    entry.hand_on();
-    return;
+  try {
+    auto place = find_place(entry);
+    if (!place) {
+      entry.hand_on();
+      return;
+    }
+    const Lock lock(mutex_);
+    entry.place_ = std::move(place);
+    entry.state_ = BackgroundEntry::State::kInFlight;
+    counters_.in_flight_bytes += size;
+  } catch (...) {
+    const Lock lock(mutex_);
+    resident_.push_front(&entry);
+    counters_.resident_bytes += size;
+    entry.state_ = BackgroundEntry::State::kResident;
+    throw;
   }
-  entry.state_ = BackgroundEntry::State::kInFlight;
-  resident_.remove(&entry);
-  counters_.resident_bytes -= size;
-  counters_.in_flight_bytes += size;
   run_in_background([weak = entry.weak_from_this()] {
     if (const auto alive = weak.lock()) {
       alive->write();
@@ -74,7 +101,8 @@ std::unique_ptr<Place> BackgroundMemory::find_place(const BackgroundEntry& entry
 }
 
 // Others may be written, or let go of, meanwhile. The background does not wait for itself.
-void BackgroundMemory::wait_for_room(Lock& lock) {
+void BackgroundMemory::wait_for_room() {
+  Lock lock(mutex_);
   const auto has_room = [this] {
     return counters_.in_flight_bytes <= options_.max_in_flight_bytes;
   };
@@ -86,11 +114,16 @@ void BackgroundMemory::wait_for_room(Lock& lock) {
 }
 
 void BackgroundMemory::tell_failure() {
-  if (!failure_) {
+  std::exception_ptr failure;
+  {
+    const Lock lock(mutex_);
+    failure = std::exchange(failure_, nullptr);
+  }
+  if (!failure) {
     return;
   }
   try {
-    std::rethrow_exception(std::exchange(failure_, nullptr));
+    std::rethrow_exception(failure);
   } catch (const c10::Error& error) {
     if (options_.throws_failures) {
       throw;

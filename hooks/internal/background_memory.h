@@ -54,7 +54,9 @@ struct BackgroundOptions {
 
 class BackgroundMemory;
 
-// One storage. Its fields belong to the lock of its BackgroundMemory.
+// One storage. Its fields belong to the lock of its BackgroundMemory. As for HostMemory, what is
+// somebody else's code does not run under it: operators, allocators, the freeing of tensors, the
+// store that follows, handlers of warnings.
 class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
  public:
   // bytes: of the whole storage. next: for what finds no room.
@@ -65,19 +67,21 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   BackgroundEntry& operator=(const BackgroundEntry&) = delete;
 
   void prefetch();
-  at::Tensor get();
+  at::Tensor get() { return bring_back(/*is_own=*/false); }
+  at::Tensor get_own() { return bring_back(/*is_own=*/true); }
   std::size_t device_bytes() const;
   const StorageOrigin& origin() const { return origin_; }
 
  private:
   friend class BackgroundMemory;
-  // kFailed: it stays in memory.
-  enum class State { kResident, kInFlight, kFailed, kHandedOn, kWritten };
+  // kLeaving: some thread looks for a place, or hands it on. kFailed: it stays in memory.
+  enum class State { kResident, kLeaving, kInFlight, kFailed, kHandedOn, kWritten };
 
   // By the threads that do the work.
   void write();
   void read();
 
+  at::Tensor bring_back(bool is_own);
   void start_read();
   void let_go_of_memory(State state);
   void hand_on();
@@ -117,10 +121,12 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   friend class BackgroundEntry;
   using Lock = std::unique_lock<std::mutex>;
 
+  // Without the lock.
   void send_oldest();
+  std::shared_ptr<BackgroundEntry> take_oldest();
   void send(BackgroundEntry& entry);
   std::unique_ptr<Place> find_place(const BackgroundEntry& entry);
-  void wait_for_room(Lock& lock);
+  void wait_for_room();
   void tell_failure();
 
   const BackgroundOptions options_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "reprise/hooks/internal/torch_version.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -79,7 +80,7 @@ class ForwardingEngine final : public Engine {
       // LibTorch before 2.11 asks without looking at the gate itself.
       return at::SavedTensorDefaultHooks::is_enabled() ? provider->make_hooks() : nullptr;
     }
-    return previous().get_default_saved_variable_hooks();
+    return UnseenScope::depth() > 0 ? nullptr : previous().get_default_saved_variable_hooks();
   }
 
 #if REPRISE_TORCH_HAS_NODE_CREATION_HOOKS

@@ -12,6 +12,7 @@
 
 #include "reprise/hooks/internal/forwarding_engine.h"
 #include "reprise/hooks/internal/torch_version.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 
@@ -32,13 +33,13 @@ class HookEntry final : public c10::DebugInfoBase {
     return static_cast<HookEntry*>(ThreadLocalDebugInfo::get(hooks_kind()));
   }
 
-  // The innermost open entry from `entry` outwards. Entries stay valid for other threads that hold
-  // a copy of the stack.
+  // The innermost open entry from `entry` outwards; null if that is not to see what the thread does
+  // now, see Note [Unseen]. Entries stay valid for other threads that hold a copy of the stack.
   static HookEntry* open_from(HookEntry* entry) noexcept {
     while (entry != nullptr && !entry->open_.load(std::memory_order_acquire)) {
       entry = entry->outer_;
     }
-    return entry;
+    return entry != nullptr && entry->depth_ < UnseenScope::depth() ? nullptr : entry;
   }
 
   HookProvider* provider() const noexcept { return provider_.get(); }
@@ -66,6 +67,7 @@ class HookEntry final : public c10::DebugInfoBase {
   std::shared_ptr<ThreadLocalDebugInfo> outside_;  // keeps outer_ alive
   HookEntry* outer_;
   ThreadLocalDebugInfo* frame_ = nullptr;  // the link that holds this entry
+  const int depth_ = UnseenScope::depth();
   std::atomic<bool> open_{true};
 };
 

@@ -54,7 +54,7 @@ class REPRISE_API HookScope {
   std::shared_ptr<HookEntry> entry_;
 };
 
-// The innermost open provider of this thread, or null.
+// The innermost open provider of this thread, or null; null for what is unseen by it.
 REPRISE_API HookProvider* innermost_provider() noexcept;
 
 // True if some open provider of this thread has taken the leaves, see on_accumulation().

@@ -17,25 +17,26 @@ EventPtr record_now(const c10::Stream& stream) {
   return event;
 }
 
-std::optional<HostBuffer> HostBuffers::take(std::size_t bytes) {
+std::optional<HostBuffers::Place> HostBuffers::take(std::size_t bytes,
+                                                    std::vector<HostBuffer>& to_release) {
   if (const auto found = unused_.find(bytes); found != unused_.end()) {
-    HostBuffer buffer = std::move(found->second);
-    unused_.erase(found);
-    return buffer;
+    return take_out(found);
   }
   while (bytes_ + bytes > max_bytes_ && !unused_.empty()) {
-    auto largest = std::prev(unused_.end());
-    HostBuffer buffer = std::move(largest->second);
-    unused_.erase(largest);
-    release(std::move(buffer));
+    const auto largest = std::prev(unused_.end());
+    bytes_ -= largest->first;
+    to_release.push_back(take_out(largest));
   }
   if (bytes > max_bytes_ || bytes_ > max_bytes_ - bytes) {
     return std::nullopt;
   }
-  const auto options = at::TensorOptions(at::kByte).pinned_memory(pin_memory_);
-  HostBuffer buffer{at::empty({static_cast<std::int64_t>(bytes)}, options), {}};
   bytes_ += bytes;
-  return buffer;
+  return Place();
+}
+
+HostBuffer HostBuffers::make(std::size_t bytes, bool pin_memory) {
+  const auto options = at::TensorOptions(at::kByte).pinned_memory(pin_memory);
+  return {at::empty({static_cast<std::int64_t>(bytes)}, options), {}};
 }
 
 void HostBuffers::give_back(HostBuffer buffer) {
@@ -43,19 +44,27 @@ void HostBuffers::give_back(HostBuffer buffer) {
   unused_.emplace(bytes, std::move(buffer));
 }
 
-void HostBuffers::release_unused() {
+std::vector<HostBuffer> HostBuffers::take_unused() {
+  std::vector<HostBuffer> taken;
   while (!unused_.empty()) {
-    HostBuffer buffer = std::move(unused_.begin()->second);
-    unused_.erase(unused_.begin());
-    release(std::move(buffer));
+    bytes_ -= unused_.begin()->first;
+    taken.push_back(take_out(unused_.begin()));
   }
+  return taken;
 }
 
-void HostBuffers::release(HostBuffer buffer) {
-  for (const EventPtr& use : buffer.uses) {
-    use->synchronize();
+HostBuffer HostBuffers::take_out(std::multimap<std::size_t, HostBuffer>::iterator entry) {
+  HostBuffer buffer = std::move(entry->second);
+  unused_.erase(entry);
+  return buffer;
+}
+
+void HostBuffers::release(std::vector<HostBuffer> buffers) {
+  for (const HostBuffer& buffer : buffers) {
+    for (const EventPtr& use : buffer.uses) {
+      use->synchronize();
+    }
   }
-  bytes_ -= buffer.bytes.nbytes();
 }
 
 }  // namespace reprise::hooks_internal

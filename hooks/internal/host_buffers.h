@@ -26,26 +26,37 @@ struct HostBuffer {
   std::vector<EventPtr> uses;  // copies that must have ended before it is written anew
 };
 
-// Not thread-safe.
+// Not thread-safe: its owner locks it. What waits for copies or asks an allocator is a static
+// function, to be called without that lock.
 class HostBuffers {
  public:
   HostBuffers(bool pin_memory, std::size_t max_bytes)
       : pin_memory_(pin_memory), max_bytes_(max_bytes) {}
-  ~HostBuffers() { release_unused(); }
+  ~HostBuffers() { release(take_unused()); }
   HostBuffers(const HostBuffers&) = delete;
   HostBuffers& operator=(const HostBuffers&) = delete;
 
-  // Nothing if there is no room.
-  std::optional<HostBuffer> take(std::size_t bytes);
-  void give_back(HostBuffer buffer);
-  void release_unused();
+  // A buffer that waits to be used again, or room for a new one, which make() makes.
+  using Place = std::optional<HostBuffer>;
 
+  // Nothing if there is no room. Those that go to make room are added to `to_release`.
+  std::optional<Place> take(std::size_t bytes, std::vector<HostBuffer>& to_release);
+  static HostBuffer make(std::size_t bytes, bool pin_memory);
+  // The room is not used, as make() has thrown.
+  void give_back_room(std::size_t bytes) { bytes_ -= bytes; }
+  void give_back(HostBuffer buffer);
+
+  // Those that wait to be used again, which are to be released.
+  std::vector<HostBuffer> take_unused();
+  // Waits for their copies.
+  static void release(std::vector<HostBuffer> buffers);
+
+  bool pin_memory() const { return pin_memory_; }
   // Taken, and waiting to be.
   std::size_t bytes() const { return bytes_; }
 
  private:
-  // Waits for the buffer's copies.
-  void release(HostBuffer buffer);
+  HostBuffer take_out(std::multimap<std::size_t, HostBuffer>::iterator entry);
 
   const bool pin_memory_;
   const std::size_t max_bytes_;

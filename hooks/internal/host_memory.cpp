@@ -16,21 +16,25 @@ HostMemory::HostMemory(HostOptions options)
 std::shared_ptr<HostEntry> HostMemory::keep(const at::Tensor& bytes,
                                             const std::shared_ptr<ActivationStore>& next) {
   std::shared_ptr<HostEntry> known, entry;  // destroyed after the lock
-  Lock lock(mutex_);
-  known = by_storage_.find(bytes);
-  if (known && known->origin().is_of(bytes)) {
-    return known;
+  {
+    HostEntry::Tensors dropped;
+    const Lock lock(mutex_);
+    known = by_storage_.find(bytes);
+    if (known && known->origin().is_of(bytes)) {
+      return known;
+    }
+    entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
+    by_storage_.add(entry);
+    resident_.push_back(entry.get());
+    counters_.resident_bytes += bytes.nbytes();
+    let_go_of_copied(dropped);
   }
-  entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
-  by_storage_.add(entry);
-  resident_.push_back(entry.get());
-  counters_.resident_bytes += bytes.nbytes();
-  let_go_of_copied();
-  send_oldest(lock);
+  send_oldest();
   return entry;
 }
 
-const HostMemory::Streams& HostMemory::streams_of(c10::Device device) {
+HostMemory::Streams HostMemory::streams_of(c10::Device device) {
+  const Lock lock(mutex_);
   const auto found = streams_.find(device.index());
   if (found != streams_.end()) {
     return found->second;
@@ -41,45 +45,112 @@ const HostMemory::Streams& HostMemory::streams_of(c10::Device device) {
   return streams_.emplace(device.index(), streams).first->second;
 }
 
-void HostMemory::send_oldest(Lock& lock) {
-  while (resident_.size() > options_.keep_last &&
-         counters_.resident_bytes > options_.max_device_bytes) {
-    start_copy_out(lock, *resident_.front());
+void HostMemory::send_oldest() {
+  while (true) {
+    std::shared_ptr<HostEntry> oldest;
+    {
+      const Lock lock(mutex_);
+      if (resident_.size() > options_.keep_last &&
+          counters_.resident_bytes > options_.max_device_bytes) {
+        oldest = take_oldest();
+      }
+    }
+    if (!oldest) {
+      break;
+    }
+    send(*oldest);
   }
+  HostEntry::Tensors dropped;
+  const Lock lock(mutex_);
   while (counters_.in_flight_bytes > options_.max_in_flight_bytes) {
-    in_flight_.front()->drop_device_bytes();
+    in_flight_.front()->drop_device_bytes(dropped);
   }
 }
 
-void HostMemory::start_copy_out(Lock& lock, HostEntry& entry) {
-  if (!entry.origin_.is_unchanged()) {
-    entry.drop_device_bytes();
-    return;
+// Null if what is in the list is being destroyed by other threads, which wait for the lock.
+std::shared_ptr<HostEntry> HostMemory::take_oldest() {
+  for (HostEntry* const entry : resident_) {
+    if (auto oldest = entry->weak_from_this().lock()) {
+      resident_.remove(entry);
+      counters_.resident_bytes -= entry->origin_.size();
+      entry->state_ = HostEntry::State::kLeaving;
+      return oldest;
+    }
   }
-  auto buffer = take_buffer(lock, entry.origin_.size());
-  if (!buffer) {
-    auto handed_on = entry.next_->put(entry.device_bytes_);
-    entry.drop_device_bytes();
-    entry.handed_on_ = std::move(handed_on);
-    counters_.bytes_handed_on += static_cast<std::int64_t>(entry.origin_.size());
-    return;
+  return nullptr;
+}
+
+void HostMemory::stay(HostEntry& entry) {
+  resident_.push_front(&entry);
+  counters_.resident_bytes += entry.origin_.size();
+  entry.state_ = HostEntry::State::kResident;
+}
+
+void HostMemory::send(HostEntry& entry) {
+  HostEntry::Tensors dropped;
+  std::vector<HostBuffer> to_release;
+  std::optional<HostBuffers::Place> place;
+  {
+    Lock lock(mutex_);
+    if (!entry.origin_.is_unchanged()) {
+      entry.drop_device_bytes(dropped);
+      return;
+    }
+    place = take_place(lock, entry.origin_.size(), to_release);
   }
+  HostBuffers::release(std::move(to_release));
+  if (place) {
+    start_copy_out(entry, std::move(*place));
+  } else {
+    hand_on(entry);
+  }
+}
+
+void HostMemory::start_copy_out(HostEntry& entry, HostBuffers::Place place) {
+  const std::size_t size = entry.origin_.size();
+  EventPtr copied_out;
   try {
-    entry.copied_out_ = copy_out(entry, *buffer);
+    if (!place) {
+      place = HostBuffers::make(size, buffers_.pin_memory());
+    }
+    copied_out = copy_out(entry, *place);
   } catch (...) {
-    buffers_.give_back(std::move(*buffer));
-    throw;  // the tensor stays where it is
+    const Lock lock(mutex_);
+    if (place) {
+      buffers_.give_back(std::move(*place));
+    } else {
+      buffers_.give_back_room(size);
+    }
+    stay(entry);
+    throw;
   }
-  entry.buffer_ = std::move(buffer);
-  resident_.remove(&entry);
-  counters_.resident_bytes -= entry.origin_.size();
+  const Lock lock(mutex_);
   in_flight_.push_back(&entry);
-  counters_.in_flight_bytes += entry.origin_.size();
-  counters_.bytes_out += static_cast<std::int64_t>(entry.origin_.size());
+  entry.copied_out_ = std::move(copied_out);
+  entry.buffer_ = std::move(place);
+  entry.state_ = HostEntry::State::kInFlight;
+  counters_.in_flight_bytes += size;
+  counters_.bytes_out += static_cast<std::int64_t>(size);
+}
+
+void HostMemory::hand_on(HostEntry& entry) {
+  HostEntry::Tensors dropped;
+  std::unique_ptr<StoredTensor> handed_on;
+  try {
+    handed_on = entry.next_->put(entry.device_bytes_);
+  } catch (...) {
+    const Lock lock(mutex_);
+    stay(entry);
+    throw;
+  }
+  const Lock lock(mutex_);
+  entry.drop_device_bytes(dropped);
+  entry.handed_on_ = std::move(handed_on);
+  counters_.bytes_handed_on += static_cast<std::int64_t>(entry.origin_.size());
 }
 
 EventPtr HostMemory::copy_out(const HostEntry& entry, HostBuffer& buffer) {
-  const c10::Stream& out = streams_of(entry.put_stream_.device()).out;
+  const c10::Stream out = streams_of(entry.put_stream_.device()).out;
   entry.put_->block(out);
   for (const EventPtr& use : buffer.uses) {
     use->block(out);
@@ -89,19 +160,20 @@ EventPtr HostMemory::copy_out(const HostEntry& entry, HostBuffer& buffer) {
   return record_now(out);
 }
 
-std::optional<HostBuffer> HostMemory::take_buffer(Lock& lock, std::size_t bytes) {
-  auto buffer = buffers_.take(bytes);
+std::optional<HostBuffers::Place> HostMemory::take_place(Lock& lock, std::size_t bytes,
+                                                         std::vector<HostBuffer>& to_release) {
+  auto place = buffers_.take(bytes, to_release);
   const auto until = std::chrono::steady_clock::now() + options_.max_wait;
-  while (!buffer && options_.max_wait.count() > 0 &&
+  while (!place && options_.max_wait.count() > 0 &&
          given_back_.wait_until(lock, until) == std::cv_status::no_timeout) {
-    buffer = buffers_.take(bytes);
+    place = buffers_.take(bytes, to_release);
   }
-  return buffer;
+  return place;
 }
 
-void HostMemory::let_go_of_copied() {
+void HostMemory::let_go_of_copied(HostEntry::Tensors& dropped) {
   while (!in_flight_.empty() && in_flight_.front()->copied_out_->query()) {
-    in_flight_.front()->drop_device_bytes();
+    in_flight_.front()->drop_device_bytes(dropped);
   }
 }
 
@@ -146,8 +218,9 @@ void HostMemory::count_handed_on(std::size_t bytes) {
 }
 
 HostCounters HostMemory::counters() {
+  HostEntry::Tensors dropped;
   const Lock lock(mutex_);
-  let_go_of_copied();
+  let_go_of_copied(dropped);
   count_time_of_waits();
   HostCounters counters = counters_;
   counters.host_bytes = buffers_.bytes();
@@ -155,8 +228,12 @@ HostCounters HostMemory::counters() {
 }
 
 void HostMemory::release_unused() {
-  const Lock lock(mutex_);
-  buffers_.release_unused();
+  std::vector<HostBuffer> unused;
+  {
+    const Lock lock(mutex_);
+    unused = buffers_.take_unused();
+  }
+  HostBuffers::release(std::move(unused));
 }
 
 }  // namespace reprise::hooks_internal

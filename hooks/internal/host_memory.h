@@ -11,6 +11,12 @@
 //     for it was allocated there: that memory may have been in use until then.
 //   - Backward's stream waits for the copy in when it gets the tensor, or when that is dropped.
 //   - A buffer that is used again waits for the copies that it was part of.
+//
+// Note [Without the lock]: operators, allocators, the freeing of tensors, and the store that
+// follows are somebody else's code, which may come back to this store: none of it runs under the
+// lock. Under it events are recorded, queried and waited for by streams, and nothing else of
+// LibTorch's is done. An entry that is being sent is in neither list, and its device's bytes stay
+// where they are.
 #ifndef REPRISE_HOOKS_INTERNAL_HOST_MEMORY_H_
 #define REPRISE_HOOKS_INTERNAL_HOST_MEMORY_H_
 
@@ -27,6 +33,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/host_store.h"
@@ -38,7 +45,7 @@ namespace reprise::hooks_internal {
 class HostMemory;
 
 // One storage. Its fields belong to the lock of its HostMemory.
-class HostEntry {
+class HostEntry : public std::enable_shared_from_this<HostEntry> {
  public:
   // bytes: of the whole storage. next: for what finds no room.
   HostEntry(std::shared_ptr<HostMemory> memory, const at::Tensor& bytes,
@@ -48,15 +55,29 @@ class HostEntry {
   HostEntry& operator=(const HostEntry&) = delete;
 
   void prefetch();
-  at::Tensor get();
+  at::Tensor get() { return bring_back(/*is_own=*/false); }
+  at::Tensor get_own() { return bring_back(/*is_own=*/true); }
   std::size_t device_bytes() const;
   const StorageOrigin& origin() const { return origin_; }
 
  private:
   friend class HostMemory;
 
-  void start_copy_in();
-  void drop_device_bytes();
+  // kLeaving: some thread starts its copy out, or hands it on.
+  enum class State { kResident, kLeaving, kInFlight, kGone };
+  using Tensors = std::vector<at::Tensor>;
+  struct Load {
+    at::Tensor bytes;
+    c10::Stream stream;  // on which they were allocated
+    EventPtr done;
+  };
+
+  at::Tensor bring_back(bool is_own);
+  // Without the lock.
+  Load start_copy_in();
+  // With it. The tensor is added to `dropped`, which is freed without it.
+  void drop_device_bytes(Tensors& dropped);
+  void note_copy_in(const Load& load);
 
   const std::shared_ptr<HostMemory> memory_;
   const std::shared_ptr<ActivationStore> next_;
@@ -64,13 +85,15 @@ class HostEntry {
   const c10::Stream put_stream_;
   EventPtr put_;  // what the stream had queued then
 
+  State state_ = State::kResident;
   at::Tensor device_bytes_;  // until it has been copied out
   bool is_spoilt_ = false;   // changed before that
   std::optional<HostBuffer> buffer_;
   EventPtr copied_out_;
-  at::Tensor loaded_;
-  std::optional<c10::Stream> load_stream_;  // on which loaded_ was allocated
-  EventPtr copied_in_;
+  std::vector<EventPtr> copies_in_;  // that may not have ended
+  bool is_being_loaded_ = false;     // by prefetch()
+  std::int64_t loads_ = 0;
+  std::optional<Load> loaded_;
   std::unique_ptr<StoredTensor> handed_on_;
 };
 
@@ -97,12 +120,19 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
     c10::Stream in;
   };
 
-  const Streams& streams_of(c10::Device device);
-  void send_oldest(Lock& lock);
-  void start_copy_out(Lock& lock, HostEntry& entry);
+  // Without the lock.
+  Streams streams_of(c10::Device device);
+  void send_oldest();
+  void send(HostEntry& entry);
+  void start_copy_out(HostEntry& entry, HostBuffers::Place place);
+  void hand_on(HostEntry& entry);
   EventPtr copy_out(const HostEntry& entry, HostBuffer& buffer);
-  std::optional<HostBuffer> take_buffer(Lock& lock, std::size_t bytes);
-  void let_go_of_copied();
+  // With it.
+  std::shared_ptr<HostEntry> take_oldest();
+  void stay(HostEntry& entry);
+  std::optional<HostBuffers::Place> take_place(Lock& lock, std::size_t bytes,
+                                               std::vector<HostBuffer>& to_release);
+  void let_go_of_copied(HostEntry::Tensors& dropped);
 
   // What a stream has done between two events.
   struct Wait {

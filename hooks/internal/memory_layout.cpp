@@ -93,6 +93,19 @@ at::Tensor packed_copy(const at::Tensor& tensor) {
       .copy_(distinct_elements(tensor));
 }
 
+at::Tensor own_copy(const at::Tensor& tensor) {
+  if (!is_dense(tensor)) {
+    return tensor.clone().variable_data();
+  }
+  // Lazy conjugation and negation lie over the values.
+  const at::Tensor unconjugated = tensor.is_conj() ? tensor.conj() : tensor;
+  const at::Tensor plain = unconjugated.is_neg() ? unconjugated._neg_view() : unconjugated;
+  at::Tensor copy = spread(packed_copy(plain), tensor.sizes(), tensor.strides());
+  copy = tensor.is_neg() ? copy._neg_view() : copy;
+  copy = tensor.is_conj() ? copy.conj() : copy;
+  return copy.variable_data();
+}
+
 at::Tensor in_a_row(const at::Tensor& packed) { return packed.as_strided({packed.numel()}, {1}); }
 
 at::Tensor as_packed(const at::Tensor& row, at::IntArrayRef sizes, at::IntArrayRef strides) {

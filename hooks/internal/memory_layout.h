@@ -29,6 +29,10 @@ REPRISE_API at::Tensor packed_elements(const at::Tensor& tensor);
 // The same in memory of their own.
 at::Tensor packed_copy(const at::Tensor& tensor);
 
+// A copy of any tensor, of the same strides where spread() can give them, in memory and with a
+// version counter of its own.
+at::Tensor own_copy(const at::Tensor& tensor);
+
 // What packed_elements() or empty_packed() gave, as one dimension.
 REPRISE_API at::Tensor in_a_row(const at::Tensor& packed);
 

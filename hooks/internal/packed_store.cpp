@@ -3,7 +3,6 @@
 #include "reprise/hooks/internal/packed_store.h"
 
 #include <ATen/ops/aminmax.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/DimVector.h>
 
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "reprise/hooks/internal/memory_layout.h"
 #include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -41,8 +41,16 @@ class PackedEntry final : public StoredTensor {
   void prefetch() override { payload_->prefetch(); }
 
   at::Tensor get() override {
-    const at::NoGradGuard no_grad;
+    const UnseenScope unseen;
     return with_requires_grad(unpack(payload_->get()), requires_grad_);
+  }
+
+  // Other forms are unpacked into new memory anyway.
+  at::Tensor get_own() override {
+    const UnseenScope unseen;
+    return form_ == Form::kDistinct
+               ? with_requires_grad(unpack(payload_->get_own()), requires_grad_)
+               : get();
   }
 
   [[nodiscard]] std::size_t device_bytes() const override { return payload_->device_bytes(); }
@@ -145,7 +153,7 @@ std::unique_ptr<StoredTensor> PackedStore::put(const at::Tensor& tensor) {
 
 std::vector<std::unique_ptr<StoredTensor>> PackedStore::put_all(
     const std::vector<at::Tensor>& tensors, const std::string& owner) {
-  const at::NoGradGuard no_grad;
+  const UnseenScope unseen;
   std::vector<std::unique_ptr<StoredTensor>> stored(tensors.size());
   std::vector<std::size_t> positions;
   std::vector<std::optional<Form>> forms;

@@ -6,7 +6,6 @@
 #define REPRISE_HOOKS_INTERNAL_PUT_STORAGE_H_
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/GradMode.h>
 
 #include <cstddef>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
 #include "reprise/hooks/internal/storage_view.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 
@@ -28,8 +28,12 @@ class TensorOfStorage final : public StoredTensor {
       : entry_(std::move(entry)), view_(std::move(view)) {}
   void prefetch() override { entry_->prefetch(); }
   at::Tensor get() override {
-    const at::NoGradGuard no_grad;
+    const UnseenScope unseen;
     return view_.of(entry_->get());
+  }
+  at::Tensor get_own() override {
+    const UnseenScope unseen;
+    return view_.of(entry_->get_own());
   }
   [[nodiscard]] std::size_t device_bytes() const override { return entry_->device_bytes(); }
 
@@ -44,7 +48,7 @@ template <class Memory>
 std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory,
                                           const std::shared_ptr<ActivationStore>& next,
                                           const at::Tensor& tensor) {
-  const at::NoGradGuard no_grad;
+  const UnseenScope unseen;
   if (!memory.takes(tensor.device())) {
     memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
     return or_device(next)->put(tensor);

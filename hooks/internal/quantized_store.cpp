@@ -4,7 +4,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/DimVector.h>
 
 #include <optional>
@@ -17,6 +16,7 @@
 #include "reprise/hooks/internal/memory_layout.h"
 #include "reprise/hooks/internal/next_store.h"
 #include "reprise/hooks/internal/sparse_parts.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -43,13 +43,15 @@ class QuantizedEntry final : public StoredTensor {
   }
 
   at::Tensor get() override {
-    const at::NoGradGuard no_grad;
+    const UnseenScope unseen;
     const Quantized quantized{values_->get(), scales_->get()};
     const at::Tensor packed =
         empty_packed(sizes_, strides_, quantized.values.options().dtype(dtype_));
     dequantize(quantized, in_a_row(packed));
     return with_requires_grad(spread(packed, sizes_, strides_), requires_grad_);
   }
+
+  at::Tensor get_own() override { return get(); }  // is in new memory
 
   [[nodiscard]] std::size_t device_bytes() const override {
     return values_->device_bytes() + scales_->device_bytes();
@@ -67,16 +69,20 @@ class QuantizedEntry final : public StoredTensor {
 }  // namespace
 
 at::Generator DeviceGenerators::of(c10::Device device) {
-  const std::lock_guard lock(mutex_);
-  at::Generator& generator = generators_[{device.type(), device.index()}];
-  if (!generator.defined()) {
-    generator = device.is_cpu() ? at::detail::createCPUGenerator()
-                                : at::globalContext()
-                                      .getAcceleratorHooksInterface(device.type())
-                                      .getNewGenerator(device.index());
-    generator.set_current_seed(seed_);
+  const std::pair key(device.type(), device.index());
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = generators_.find(key); found != generators_.end()) {
+      return found->second;
+    }
   }
-  return generator;
+  at::Generator made = device.is_cpu() ? at::detail::createCPUGenerator()
+                                       : at::globalContext()
+                                             .getAcceleratorHooksInterface(device.type())
+                                             .getNewGenerator(device.index());
+  made.set_current_seed(seed_);
+  const std::lock_guard lock(mutex_);
+  return generators_.try_emplace(key, made).first->second;  // another thread may have been first
 }
 
 std::unique_ptr<StoredTensor> QuantizedStore::put(const at::Tensor& tensor) {
@@ -85,7 +91,7 @@ std::unique_ptr<StoredTensor> QuantizedStore::put(const at::Tensor& tensor) {
 
 std::vector<std::unique_ptr<StoredTensor>> QuantizedStore::put_all(
     const std::vector<at::Tensor>& tensors, const std::string& owner) {
-  const at::NoGradGuard no_grad;
+  const UnseenScope unseen;
   std::vector<std::unique_ptr<StoredTensor>> stored(tensors.size());
   std::vector<at::Tensor> payloads;  // values and scales, or the tensor as it is
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -11,6 +11,8 @@
 
 #include "reprise/hooks/internal/current_stream.h"
 #include "reprise/hooks/internal/kept_tensor.h"
+#include "reprise/hooks/internal/memory_layout.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -31,8 +33,15 @@ Slab::Slab(c10::Device device, std::size_t size)
 
 SlabPart::~SlabPart() {
   note_use();  // by whoever has had it last, on a stream that get() has not seen
+  const UnseenScope unseen;
+  for (const c10::Stream& stream : streams_) {
+    if (stream != slab_->stream) {
+      slab_->bytes.record_stream(stream);
+    }
+  }
+  SlabList dropped;  // freed after the lock
   const std::lock_guard lock(memory_->mutex_);
-  memory_->give_back(*slab_, extent_, streams_);
+  dropped = memory_->give_back(*slab_, extent_, streams_);
 }
 
 at::Tensor SlabPart::bytes(const std::shared_ptr<SlabPart>& part, std::size_t size) {
@@ -63,6 +72,8 @@ SlabEntry::~SlabEntry() {
   memory_->by_storage_.remove(origin_);
 }
 
+at::Tensor SlabEntry::get_own() { return own_copy(get()); }
+
 at::Tensor SlabEntry::get() {
   TORCH_CHECK(version_of(kept_) == version_,
               "[stores.slab] a tensor needed for gradient computation has been modified by an "
@@ -90,76 +101,95 @@ std::shared_ptr<SlabEntry> SlabMemory::keep(const at::Tensor& bytes,
 
 std::shared_ptr<SlabPart> SlabMemory::take(c10::Device device, std::size_t size) {
   const std::size_t length = rounded_up(size);
-  const auto stream = current_stream_of(device);
-  const std::lock_guard lock(mutex_);
-  Extent extent;
-  auto slab = slab_with_room(device, length, extent);
-  Slabs& slabs = devices_[{device.type(), device.index()}];
-  slabs.used += length;
-  slabs.peak_used = std::max(slabs.peak_used, slabs.used);
-  for (const auto& [other, event] : slab->given) {
-    if (other != stream) {
-      event->block(*stream);
-    }
+  std::optional<Room> room = find_room(device, length);
+  if (!room) {
+    room = make_room(device, length);
   }
-  auto part = std::make_shared<SlabPart>(shared_from_this(), std::move(slab), extent);
-  part->note_use();
-  return part;
-}
-
-std::shared_ptr<Slab> SlabMemory::slab_with_room(c10::Device device, std::size_t length,
-                                                 Extent& extent) {
-  Slabs& slabs = devices_[{device.type(), device.index()}];
-  for (const auto& slab : slabs.slabs) {
-    if (const auto found = slab->extents.take(length)) {
-      extent = *found;
-      return slab;
-    }
-  }
-  if (slabs.wanted == 0) {
-    slabs.wanted = std::max(options_.initial_bytes, options_.initial_tensors * length);
-  }
-  const std::size_t wanted = slabs.wanted;
-  if (!slabs.slabs.empty() && wanted > 0) {
-    ++growths_;
-    TORCH_WARN_ONCE("[stores.slab] the slab of ", wanted, " bytes on ", device, " is full, and ",
-                    length,
+  auto part = std::make_shared<SlabPart>(shared_from_this(), room->slab, room->extent);
+  if (room->outgrown > 0) {
+    TORCH_WARN_ONCE("[stores.slab] the slab of ", room->outgrown, " bytes on ", device,
+                    " is full, and ", length,
                     " bytes more are put: another one is made. A step "
                     "that keeps more than the first one did, or forwards without backward; further "
                     "times are not told");
   }
-  const bool is_first = slabs.slabs.empty();
-  auto slab = std::make_shared<Slab>(device, is_first ? std::max(wanted, length) : length);
-  extent = slab->extents.take(length).value();
-  slabs.slabs.push_back(slab);
-  return slab;
+  const auto stream = current_stream_of(device);
+  for (const auto& [other, event] : room->given) {
+    if (other != stream) {
+      event->block(*stream);
+    }
+  }
+  part->note_use();
+  return part;
 }
 
-void SlabMemory::give_back(Slab& slab, const Extent& extent,
-                           const std::vector<c10::Stream>& streams) {
+std::optional<SlabMemory::Room> SlabMemory::find_room(c10::Device device, std::size_t length) {
+  const std::lock_guard lock(mutex_);
+  return take_room(slabs_of(device), length);
+}
+
+// With a slab that is made without the lock: an allocator is somebody else's code. Two threads may
+// each make one; the second takes its part of the first one's, if there is room.
+SlabMemory::Room SlabMemory::make_room(c10::Device device, std::size_t length) {
+  std::size_t wanted = 0;
+  std::size_t bytes = length;
+  {
+    const std::lock_guard lock(mutex_);
+    Slabs& slabs = slabs_of(device);
+    if (slabs.wanted == 0) {
+      slabs.wanted = std::max(options_.initial_bytes, options_.initial_tensors * length);
+    }
+    wanted = slabs.wanted;
+    bytes = slabs.slabs.empty() ? std::max(wanted, length) : length;
+  }
+  const auto made = std::make_shared<Slab>(device, bytes);
+  const std::lock_guard lock(mutex_);
+  Slabs& slabs = slabs_of(device);
+  std::optional<Room> room = take_room(slabs, length);
+  if (!room) {
+    const bool has_grown = !slabs.slabs.empty() && wanted > 0;
+    growths_ += has_grown ? 1 : 0;
+    slabs.slabs.push_back(made);
+    room = take_room(slabs, length);
+    room->outgrown = has_grown ? wanted : 0;
+  }
+  return std::move(room).value();
+}
+
+SlabMemory::Slabs& SlabMemory::slabs_of(c10::Device device) {
+  return devices_[{device.type(), device.index()}];
+}
+
+std::optional<SlabMemory::Room> SlabMemory::take_room(Slabs& slabs, std::size_t length) {
+  for (const auto& slab : slabs.slabs) {
+    if (const auto found = slab->extents.take(length)) {
+      slabs.used += length;
+      slabs.peak_used = std::max(slabs.peak_used, slabs.used);
+      return Room{.slab = slab, .extent = *found, .given = slab->given};
+    }
+  }
+  return std::nullopt;
+}
+
+SlabList SlabMemory::give_back(Slab& slab, const Extent& extent,
+                               const std::vector<c10::Stream>& streams) {
   slab.extents.give_back(extent);
   for (const c10::Stream& stream : streams) {
     slab.given[stream] = record_now(stream);
-    if (stream != slab.stream) {
-      slab.bytes.record_stream(stream);
-    }
   }
-  const c10::Device device = slab.bytes.device();
-  Slabs& slabs = devices_[{device.type(), device.index()}];
+  Slabs& slabs = slabs_of(slab.bytes.device());
   slabs.used -= extent.length;
-  if (slabs.used == 0 && slabs.slabs.size() > 1) {
-    merge(slabs);
-  }
+  return slabs.used == 0 && slabs.slabs.size() > 1 ? merge(slabs) : SlabList();
 }
 
-void SlabMemory::merge(Slabs& slabs) {
+SlabList SlabMemory::merge(Slabs& slabs) {
   // One that had been sized was full: its parts lay so that the peak alone is not enough.
   std::size_t all = 0;
   for (const auto& slab : slabs.slabs) {
     all += slab->bytes.nbytes();
   }
   slabs.wanted = slabs.wanted > 0 ? all : slabs.peak_used;
-  slabs.slabs.clear();
+  return std::exchange(slabs.slabs, {});
 }
 
 SlabCounters SlabMemory::counters() const {

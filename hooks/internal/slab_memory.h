@@ -5,7 +5,8 @@
 //
 // Note [Parts and streams]: a part is written and read on the streams that are current in put() and
 // get(). When it is given up, what they have queued by then is recorded; a stream that takes a part
-// of that slab waits for what others have recorded there.
+// of that slab waits for what others have recorded there. Events are recorded under the lock, so
+// that the one that stays is the last; nothing else of LibTorch's runs under it.
 #ifndef REPRISE_HOOKS_INTERNAL_SLAB_MEMORY_H_
 #define REPRISE_HOOKS_INTERNAL_SLAB_MEMORY_H_
 
@@ -39,6 +40,7 @@ struct Slab {
   std::optional<c10::Stream> stream;                // on which it was allocated; none for the CPU
   std::unordered_map<c10::Stream, EventPtr> given;  // the last uses of parts that were given up
 };
+using SlabList = std::list<std::shared_ptr<Slab>>;
 
 class SlabMemory;
 
@@ -75,6 +77,7 @@ class SlabEntry {
 
   void prefetch() {}
   at::Tensor get();
+  at::Tensor get_own();
   std::size_t device_bytes() const { return origin_.size(); }
   const StorageOrigin& origin() const { return origin_; }
 
@@ -104,17 +107,26 @@ class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
   friend class SlabPart;
 
   struct Slabs {
-    std::list<std::shared_ptr<Slab>> slabs;
+    SlabList slabs;
     std::size_t used = 0, peak_used = 0;
     std::size_t wanted = 0;  // of the slab that is made when there is none; 0: not known yet
   };
+  struct Room {
+    std::shared_ptr<Slab> slab;
+    Extent extent;
+    std::unordered_map<c10::Stream, EventPtr> given;
+    std::size_t outgrown = 0;  // bytes of the slab that is full, if another one had to be made
+  };
 
   std::shared_ptr<SlabPart> take(c10::Device device, std::size_t size);
-  // With the lock held.
-  std::shared_ptr<Slab> slab_with_room(c10::Device device, std::size_t length, Extent& extent);
+  std::optional<Room> find_room(c10::Device device, std::size_t length);
+  Room make_room(c10::Device device, std::size_t length);
+  // With the lock held. What they return is to be freed without it.
+  Slabs& slabs_of(c10::Device device);
+  static std::optional<Room> take_room(Slabs& slabs, std::size_t length);
+  SlabList give_back(Slab& slab, const Extent& extent, const std::vector<c10::Stream>& streams);
   // When nothing is in them: the next one has room for what they had.
-  static void merge(Slabs& slabs);
-  void give_back(Slab& slab, const Extent& extent, const std::vector<c10::Stream>& streams);
+  static SlabList merge(Slabs& slabs);
 
   const SlabOptions options_;
   mutable std::mutex mutex_;

@@ -4,7 +4,6 @@
 
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-#include <c10/core/GradMode.h>
 #include <c10/core/Layout.h>
 #include <c10/util/DimVector.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "reprise/hooks/internal/kept_tensor.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -34,19 +34,8 @@ class SparseEntry final : public StoredTensor {
     }
   }
 
-  at::Tensor get() override {
-    const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> parts;
-    for (const auto& part : parts_) {
-      parts.push_back(part->get());
-    }
-    const at::TensorOptions options = parts.back().options().layout(layout_);
-    const at::Tensor tensor =
-        layout_ == at::kSparse
-            ? at::_sparse_coo_tensor_unsafe(parts[0], parts[1], sizes_, options, is_coalesced_)
-            : at::_sparse_compressed_tensor_unsafe(parts[0], parts[1], parts[2], sizes_, options);
-    return with_requires_grad(tensor, requires_grad_);
-  }
+  at::Tensor get() override { return from_parts(&StoredTensor::get); }
+  at::Tensor get_own() override { return from_parts(&StoredTensor::get_own); }
 
   [[nodiscard]] std::size_t device_bytes() const override {
     std::size_t bytes = 0;
@@ -57,6 +46,20 @@ class SparseEntry final : public StoredTensor {
   }
 
  private:
+  at::Tensor from_parts(at::Tensor (StoredTensor::*bring_back)()) const {
+    const UnseenScope unseen;
+    std::vector<at::Tensor> parts;
+    for (const auto& part : parts_) {
+      parts.push_back(((*part).*bring_back)());
+    }
+    const at::TensorOptions options = parts.back().options().layout(layout_);
+    const at::Tensor tensor =
+        layout_ == at::kSparse
+            ? at::_sparse_coo_tensor_unsafe(parts[0], parts[1], sizes_, options, is_coalesced_)
+            : at::_sparse_compressed_tensor_unsafe(parts[0], parts[1], parts[2], sizes_, options);
+    return with_requires_grad(tensor, requires_grad_);
+  }
+
   const c10::DimVector sizes_;
   const at::Layout layout_;
   const bool is_coalesced_;
@@ -93,7 +96,7 @@ std::vector<at::Tensor> sparse_parts(const at::Tensor& tensor) {
 }
 
 std::unique_ptr<StoredTensor> put_parts(ActivationStore& store, const at::Tensor& tensor) {
-  const at::NoGradGuard no_grad;
+  const UnseenScope unseen;
   return std::make_unique<SparseEntry>(store, tensor);
 }
 

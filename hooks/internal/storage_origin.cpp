@@ -48,8 +48,12 @@ at::Tensor StorageOrigin::find_alive() const {
 }
 
 at::Tensor StorageOrigin::alias_of(const WeakStorage& storage) const {
+  const c10::StorageImpl* const known = storage._unsafe_get_target();
+  if (known == nullptr || known->nbytes() != size_) {
+    return {};
+  }
   auto locked = storage.lock();
-  if (!locked || locked->nbytes() != size_) {
+  if (!locked) {
     return {};
   }
   at::Tensor bytes = at::detail::make_tensor<c10::TensorImpl>(

@@ -35,6 +35,7 @@ class StorageOrigin {
   bool is_of(const at::Tensor& bytes) const;
 
   // The bytes as a tensor, if somebody still holds the storage, or one that was given in its place.
+  // The result may be the last to hold it: not to be let go of under a lock.
   at::Tensor find_alive() const;
   // `bytes` were brought back.
   void note_given(const at::Tensor& bytes) { given_ = bytes.storage().getWeakStorageImpl(); }

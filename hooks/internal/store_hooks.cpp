@@ -2,12 +2,13 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/hooks/internal/store_hooks.h"
 
-#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 
 #include <utility>
 
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/kept_tensor.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::hooks_internal {
 
@@ -18,6 +19,7 @@ std::size_t PutOrder::add(const std::shared_ptr<StoredTensor>& stored) {
 }
 
 void PutOrder::prefetch(std::size_t position) {
+  const UnseenScope unseen;
   std::vector<std::shared_ptr<StoredTensor>> next;
   {
     const std::lock_guard lock(mutex_);
@@ -39,7 +41,7 @@ StoreHooks::StoreHooks(std::shared_ptr<ActivationStore> store, std::shared_ptr<P
 std::vector<std::unique_ptr<StoreHooks>> StoreHooks::pack_all(
     const std::shared_ptr<ActivationStore>& store, const std::vector<at::Tensor>& tensors,
     const std::string& owner) {
-  const at::NoGradGuard no_grad;
+  const UnseenScope unseen;
   std::vector<std::unique_ptr<StoreHooks>> hooks;
   std::vector<at::Tensor> to_put;
   for (const at::Tensor& tensor : tensors) {
@@ -54,20 +56,23 @@ std::vector<std::unique_ptr<StoreHooks>> StoreHooks::pack_all(
     return hooks;
   }
   auto stored = store->put_all(to_put, owner);
+  TORCH_CHECK(stored.size() == to_put.size(), "[stores] a store's put_all() was given ",
+              to_put.size(), " tensors, and returned ", stored.size());
   auto next = stored.begin();
   for (const auto& hook : hooks) {
     if (hook->stored_ == nullptr) {
-      hook->stored_ = std::move(*next++);
+      hook->stored_ = share_unseen(std::move(*next++));
     }
   }
   return hooks;
 }
 
 void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
+  const UnseenScope unseen;
   if (is_parameter(tensor)) {
     stored_ = std::make_shared<KeptTensor>(tensor);
   } else {
-    stored_ = store_->put(detached_alias(tensor));
+    stored_ = share_unseen(store_->put(detached_alias(tensor)));
     if (order_) {
       position_ = order_->add(stored_);
     }
@@ -76,7 +81,7 @@ void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
 }
 
 at::Tensor StoreHooks::call_unpack_hook() {
-  const at::NoGradGuard no_grad;
+  const UnseenScope unseen;
   if (position_) {
     order_->prefetch(*position_);
   }

@@ -53,7 +53,8 @@ class REPRISE_API StoreHooks final : public torch::autograd::SavedVariableHooks 
 
   void call_pack_hook(const at::Tensor& tensor) override;
   at::Tensor call_unpack_hook() override;
-  void prefetch() { stored_->prefetch(); }
+  // When packed.
+  const std::shared_ptr<StoredTensor>& stored() const { return stored_; }
 
  private:
   std::shared_ptr<ActivationStore> store_;  // until something is packed

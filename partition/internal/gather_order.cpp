@@ -5,6 +5,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -89,8 +90,12 @@ std::shared_ptr<GatherOrder> GatherOrder::of(const c10::intrusive_ptr<c10d::Proc
   };
   static std::mutex mutex;
   static std::vector<OfGroup> all;
+  std::vector<OfGroup> gone;  // destroyed after the lock
   const std::lock_guard lock(mutex);
-  std::erase_if(all, [](const OfGroup& one) { return one.group.expired(); });
+  const auto expired = std::partition(all.begin(), all.end(),
+                                      [](const OfGroup& one) { return !one.group.expired(); });
+  std::move(expired, all.end(), std::back_inserter(gone));
+  all.erase(expired, all.end());
   for (const OfGroup& one : all) {
     if (one.group._unsafe_get_target() == group.get()) {
       return one.order;

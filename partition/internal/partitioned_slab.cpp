@@ -2,13 +2,14 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/partition/internal/partitioned_slab.h"
 
-#include <c10/core/GradMode.h>
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "reprise/hooks/internal/current_stream.h"
+#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::partition_internal {
 
@@ -37,48 +38,73 @@ PartitionedSlab::PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout 
       entries_(layout_.size()) {}
 
 void PartitionedSlab::prefetch(std::size_t index) {
-  const std::lock_guard lock(mutex_);
-  if (gathered_) {
+  const hooks_internal::UnseenScope unseen;
+  Lock lock(mutex_);
+  if (gathered_ || is_starting_) {
     return;
   }
   // The other entries ask as well: only an entry's second time is a second time.
   const bool is_first = !std::exchange(entries_[index].is_prefetched, true);
   if (is_handed_on_ && is_first) {
+    lock.unlock();
     const c10::OptionalStreamGuard on_stream(stream_);
     part_->prefetch();
   } else {
-    gather();
+    gather(lock);
   }
 }
 
-void PartitionedSlab::gather() {
-  const at::NoGradGuard no_grad;
-  const c10::OptionalStreamGuard on_stream(stream_);  // Note [Streams of a gather]
-  gathered_ = gatherer_->start(part_->get(), words_);
+void PartitionedSlab::gather(Lock& lock) {
+  is_starting_ = true;
+  lock.unlock();
+  std::optional<Gather> started;
+  std::exception_ptr failure;
+  try {
+    const c10::OptionalStreamGuard on_stream(stream_);  // Note [Streams of a gather]
+    started = gatherer_->start(part_->get(), words_);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  is_starting_ = false;
+  gathered_ = std::move(started);
+  has_started_.notify_all();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
 }
 
 at::Tensor PartitionedSlab::get(std::size_t index) {
-  std::optional<Gather> done;
-  const at::NoGradGuard no_grad;
-  const std::lock_guard lock(mutex_);
+  const hooks_internal::UnseenScope unseen;
+  std::optional<Gather> gathered;  // let go of without the lock
+  std::optional<Gather> done;      // likewise
+  Lock lock(mutex_);
+  has_started_.wait(lock, [this] { return !is_starting_; });
   if (!gathered_) {
-    gather();
+    gather(lock);
   }
+  gathered = gathered_;
+  lock.unlock();
+  const auto is_still_gathered = [&] { return gathered_ && gathered_->work == gathered->work; };
   try {
-    gatherer_->wait(*gathered_, words_);
+    gatherer_->wait(*gathered, words_);
   } catch (...) {
-    done = std::exchange(gathered_, std::nullopt);
+    lock.lock();
+    done = is_still_gathered() ? std::exchange(gathered_, std::nullopt) : std::nullopt;
     throw;
   }
-  at::Tensor tensor = layout_.tensor(gathered_->slab, index);
-  entries_[index].is_got = true;
-  done = give_up_if_done();
+  at::Tensor tensor = layout_.tensor(gathered->slab, index);
+  lock.lock();
+  if (is_still_gathered()) {
+    entries_[index].is_got = true;
+    done = give_up_if_done();
+  }
   return tensor;
 }
 
 void PartitionedSlab::let_go(std::size_t index) {
   std::optional<Gather> done;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   entries_[index].is_alive = false;
   done = give_up_if_done();
 }
@@ -97,8 +123,11 @@ std::optional<Gather> PartitionedSlab::give_up_if_done() {
 }
 
 std::size_t PartitionedSlab::device_bytes(std::size_t index) const {
-  const std::lock_guard lock(mutex_);
-  const std::size_t held = part_->device_bytes() + (gathered_ ? gathered_->slab.nbytes() : 0);
+  std::size_t held = part_->device_bytes();
+  {
+    const Lock lock(mutex_);
+    held += gathered_ ? gathered_->slab.nbytes() : 0;
+  }
   return held * static_cast<std::size_t>(layout_.bytes_of(index)) /
          static_cast<std::size_t>(layout_.bytes());
 }

@@ -18,6 +18,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -56,7 +57,11 @@ class PartitionedSlab {
     bool is_prefetched = false;  // since the slab was given up
   };
 
-  void gather();
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Starts to gather without the lock, for the part and the collective are somebody else's code;
+  // those who come meanwhile wait for it.
+  void gather(Lock& lock);
   // Gives up what was gathered once everybody has it. What is returned goes outside of the lock.
   std::optional<Gather> give_up_if_done();
 
@@ -69,7 +74,9 @@ class PartitionedSlab {
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
+  bool is_starting_ = false;        // to gather
   std::optional<Gather> gathered_;  // or on its way
+  std::condition_variable has_started_;
 };
 
 class SlabEntry final : public StoredTensor {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "reprise/hooks/internal/unseen_scope.h"
 #include "tests/testing/op_recorder.h"
 
 namespace reprise::engine_internal::operator_log_test {
@@ -90,15 +91,15 @@ TEST(OperatorLogTest, GuardEndsWhenTheBodyThrows) {
   EXPECT_EQ(names(log).back(), "aten::sin");
 }
 
-TEST(OperatorLogTest, PauseHidesOperators) {
+TEST(OperatorLogTest, AnUnseenScopeHidesOperators) {
   const at::Tensor x = torch::ones({2});
   OperatorLog log;
   {
     const OperatorLogGuard guard(log);
     x.exp();
     {
-      const OperatorLogPause pause;
-      const OperatorLogPause again;
+      const hooks_internal::UnseenScope unseen;
+      const hooks_internal::UnseenScope again;
       x.sin();
     }
     x.cos();
@@ -123,13 +124,13 @@ TEST(OperatorLogTest, NestedGuardsBothCollect) {
   EXPECT_THAT(names(inner), ElementsAre("aten::sin"));
 }
 
-TEST(OperatorLogTest, GuardInsideAPauseCollectsForItselfOnly) {
+TEST(OperatorLogTest, GuardInsideAnUnseenScopeCollectsForItselfOnly) {
   const at::Tensor x = torch::ones({2});
   OperatorLog outer;
   OperatorLog inner;
   {
     const OperatorLogGuard outer_guard(outer);
-    const OperatorLogPause pause;
+    const hooks_internal::UnseenScope unseen;
     {
       const OperatorLogGuard inner_guard(inner);
       x.sin();

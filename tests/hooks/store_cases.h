@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,23 @@ inline at::Tensor values(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().cpu().clone();
 }
 
+// What get_own() gives may be written by any means, and resized.
+inline void expect_own_back(StoredTensor& stored, const at::Tensor& expected,
+                            const LayoutCase& layout, at::IntArrayRef strides) {
+  const at::Tensor own = stored.get_own();
+  EXPECT_TRUE(testing::bitwise_equal(values(own), expected));
+  EXPECT_TRUE(own.storage().resizable());
+  if (layout.keeps_strides) {
+    EXPECT_EQ(own.strides(), strides);
+  }
+  if (own.is_cpu()) {
+    std::memset(own.storage().mutable_data(), 0x5A, own.storage().nbytes());
+  } else if (own.is_non_overlapping_and_dense()) {
+    own.zero_();
+  }
+  EXPECT_TRUE(testing::bitwise_equal(values(stored.get()), expected));
+}
+
 // Puts the tensor, which is let go of, and gets it twice.
 inline void expect_back(ActivationStore& store, LayoutCase& layout) {
   at::Tensor& tensor = layout.tensor;
@@ -94,7 +112,9 @@ inline void expect_back(ActivationStore& store, LayoutCase& layout) {
     if (layout.keeps_strides) {
       EXPECT_EQ(found.strides(), strides);
     }
+    expect_own_back(*stored, expected, layout, strides);
   }
+  expect_own_back(*stored, expected, layout, strides);
 }
 
 inline void expect_all_back(ActivationStore& store, at::Device device) {

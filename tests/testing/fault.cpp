@@ -7,7 +7,12 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 namespace reprise::testing {
 namespace {
@@ -17,6 +22,35 @@ constexpr std::uint8_t kPriority = 200;  // above the counter
 constinit std::atomic<bool> armed{false};
 constinit std::atomic<std::int64_t> remaining{0};
 
+// The observer, and whether it is looking just now.
+std::mutex observing;
+std::function<void()>& observer() {
+  static auto& look = *new std::function<void()>;
+  return look;
+}
+constinit std::atomic<bool> is_observed{false};
+constinit std::atomic<bool> is_looking{false};
+
+void observe() {
+  if (!is_observed.load(std::memory_order_relaxed) || is_looking.exchange(true)) {
+    return;
+  }
+  std::function<void()> look;
+  {
+    const std::lock_guard lock(observing);
+    look = observer();
+  }
+  if (look) {
+    look();
+  }
+  is_looking = false;
+}
+
+void free_observed(void* context) {
+  observe();
+  delete static_cast<c10::DataPtr*>(context);
+}
+
 class FaultyAllocator final : public c10::Allocator {
  public:
   explicit FaultyAllocator(c10::Allocator* inner) : inner_(inner) {}
@@ -25,7 +59,12 @@ class FaultyAllocator final : public c10::Allocator {
     if (size > 0 && armed.load(std::memory_order_relaxed) && remaining.fetch_sub(1) == 1) {
       C10_THROW_ERROR(OutOfMemoryError, "injected failure of a CPU allocation");
     }
-    return inner_->allocate(size);
+    if (!is_observed.load(std::memory_order_relaxed)) {
+      return inner_->allocate(size);
+    }
+    observe();
+    auto* const memory = new c10::DataPtr(inner_->allocate(size));
+    return {memory->get(), memory, &free_observed, memory->device()};
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
@@ -55,5 +94,29 @@ AllocationFault::AllocationFault(std::int64_t n) {
 AllocationFault::~AllocationFault() { armed.store(false); }
 
 bool AllocationFault::fired() const { return remaining.load() <= 0; }
+
+AllocationObserver::AllocationObserver(std::function<void()> look) {
+  const std::lock_guard lock(observing);
+  TORCH_CHECK(!is_observed, "only one AllocationObserver can exist at a time");
+  observer() = std::move(look);
+  is_observed = true;
+}
+
+AllocationObserver::~AllocationObserver() {
+  std::function<void()> look;  // destroyed after the lock
+  const std::lock_guard lock(observing);
+  look.swap(observer());
+  is_observed = false;
+}
+
+bool returns_elsewhere(std::function<void()> call) {
+  std::promise<void> promise;
+  const std::future<void> returned = promise.get_future();
+  std::thread([call = std::move(call), promise = std::move(promise)]() mutable {
+    call();
+    promise.set_value_at_thread_exit();
+  }).detach();
+  return returned.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+}
 
 }  // namespace reprise::testing

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Makes an allocation of CPU memory fail on purpose.
+// Makes an allocation of CPU memory fail on purpose, or somebody look on.
 #ifndef REPRISE_TESTS_TESTING_FAULT_H_
 #define REPRISE_TESTS_TESTING_FAULT_H_
 
 #include <cstdint>
+#include <functional>
 
 namespace reprise::testing {
 
@@ -29,6 +30,21 @@ class [[nodiscard]] AllocationFault {
 
   [[nodiscard]] bool fired() const;
 };
+
+// While alive, `look` is called at each allocation of CPU tensor memory, and when what was
+// allocated meanwhile is freed, on whatever thread that happens; not for what it does itself. One
+// at a time.
+class [[nodiscard]] AllocationObserver {
+ public:
+  explicit AllocationObserver(std::function<void()> look);
+  ~AllocationObserver();
+  AllocationObserver(const AllocationObserver&) = delete;
+  AllocationObserver& operator=(const AllocationObserver&) = delete;
+};
+
+// Whether `call` returns on a thread of its own, which shows that no lock that it needs is held
+// here. It is let run on if it does not within 10 s: it must not refer to what may be gone.
+bool returns_elsewhere(std::function<void()> call);
 
 }  // namespace reprise::testing
 
