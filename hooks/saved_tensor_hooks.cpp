@@ -37,6 +37,13 @@ class PackerHooks final : public SavedVariableHooks {
   }
 
   at::Tensor call_unpack_hook() override {
+    at::Tensor tensor = unpack();
+    observe_unpack(tensor);
+    return tensor;
+  }
+
+ private:
+  at::Tensor unpack() {
     const UnseenScope unseen;
     at::Tensor tensor;
     try {
@@ -56,7 +63,6 @@ class PackerHooks final : public SavedVariableHooks {
     return tensor;
   }
 
- private:
   std::shared_ptr<TensorPacker> packer_;
   std::unique_ptr<PackedTensor> packed_;
 };

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
@@ -102,7 +103,19 @@ OperatorKernels* install() {
   return nullptr;
 }
 
+// Of a user's unpack hook: other memory in each recomputation.
+void note_unpacked(const at::Tensor& tensor) {
+  if (OperatorInterceptor* const interceptor = InterceptionScope::current()) {
+    interceptor->note_recomputed(tensor, 0);
+  }
+}
+
 void ensure_installed() {
+  static const bool kObserves = [] {
+    hooks_internal::set_unpack_observer(&note_unpacked);
+    return true;
+  }();
+  static_cast<void>(kObserves);
   static OperatorKernels* const kKernels = install();
   if (kKernels != nullptr) {
     kKernels->register_new_operators();

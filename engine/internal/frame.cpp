@@ -117,7 +117,8 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
-  if (OperatorInterceptor* const interceptor = InterceptionScope::current()) {
+  OperatorInterceptor* const interceptor = InterceptionScope::current();
+  if (interceptor != nullptr && !record_.slots[slot].shares_memory_with(value.tensor)) {
     interceptor->note_recomputed(value.tensor, record_.slots[slot].memory_provenance());
   }
   return std::move(value.tensor);

@@ -10,7 +10,6 @@
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/trace_builder.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
-#include "reprise/hooks/internal/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -156,7 +155,7 @@ void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
 }
 
 void TraceBuilder::put_kept_away() {
-  const hooks_internal::UnseenScope unseen;
+  const at::NoGradGuard no_grad;
   for (auto& [index, results] : trace_.mutable_kept()) {
     for (KeptResult& result : results) {
       result.put_away();

@@ -123,6 +123,20 @@ void check_hooks_enabled() {
                          "saved tensor hooks are disabled"));
 }
 
+namespace {
+
+std::atomic<UnpackObserver> g_unpack_observer{nullptr};
+
+}  // namespace
+
+void set_unpack_observer(UnpackObserver observer) noexcept { g_unpack_observer.store(observer); }
+
+void observe_unpack(const at::Tensor& tensor) {
+  if (const UnpackObserver observer = g_unpack_observer.load(std::memory_order_relaxed)) {
+    observer(tensor);
+  }
+}
+
 at::Tensor detached_alias(const at::Tensor& tensor) {
   const auto& impl = tensor.unsafeGetTensorImpl();
   return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),

@@ -18,6 +18,15 @@ using ::testing::ThrowsMessage;
 
 class Provenance : public ConformanceTest {
  protected:
+  // A backward that failed leaves nodes in the thread's queue until the next.
+  void TearDown() override {
+    {
+      const at::Tensor x = leaf({1});
+      torch::autograd::grad({x.sum()}, {x});
+    }
+    ConformanceTest::TearDown();
+  }
+
   template <class Fn>
   auto backward_of(const CheckpointOptions& options, Fn fn) {
     return [this, options, fn] {
@@ -33,7 +42,7 @@ TEST_F(Provenance, AnotherNumberIsAnErrorThatNamesTheOperator) {
   EXPECT_THAT(backward_of({.name = "block"}, fn),
               ThrowsMessage<DeterminismError>(
                   AllOf(HasSubstr("region 'block'"), HasSubstr("recomputed otherwise"),
-                        HasSubstr("operator 1 of the recomputation, aten::mul.Tensor"))));
+                        HasSubstr("operator 1 of the recomputation, aten::mul.Scalar"))));
 }
 
 TEST_F(Provenance, AnotherSliceIsAnError) {
@@ -147,7 +156,7 @@ TEST_F(Provenance, AGeneratorThatIsPutBackWhereItStoodIsRestored) {
 
 // Autograd saves it before the operator fills it.
 TEST_F(Provenance, NoiseThatIsSavedBeforeItIsDrawnIsDrawn) {
-  expect_as_plain([](auto run) -> Tensors {
+  expect_as_plain([this](auto run) -> Tensors {
     const at::Tensor x = leaf({16, 16});
     return gradients(run([](const at::Tensor& t) { return at::rrelu(t, 0.1, 0.4, true); }, x), {x});
   });
