@@ -232,12 +232,15 @@ void RngSnapshot::add(std::span<const RngState> first_draws) {
   }
 }
 
-void RngSnapshot::complete(bool has_drawn) {
+void RngSnapshot::complete(std::span<const at::Generator> drawn) {
   if (completed_) return;
   add_accelerator_that_came_into_use();
-  if (!has_drawn && restores_on_this_thread == restores_before_) {
+  if (restores_on_this_thread == restores_before_) {
     // partition, which swaps, keeps every state whole if asking a generator throws.
-    const auto moved = [](const RngState& state) { return !state.is_current(); };
+    const auto moved = [drawn](const RngState& state) {
+      return std::find(drawn.begin(), drawn.end(), state.generator()) != drawn.end() ||
+             !state.is_current();
+    };
     states_.erase(std::partition(states_.begin(), states_.end(), moved), states_.end());
   }
   const rng_internal::TrackerUses& now = rng_internal::tracker_uses();

@@ -135,8 +135,8 @@ class REPRISE_API RngSnapshot {
 
   // To be called once, on the same thread, when the region's forward has ended.
   //
-  // has_drawn: true if the region is known to have drawn random numbers; then a generator that
-  //   stands where it stood has been put back, and its state is kept.
+  // drawn: generators that the region is known to have drawn from. One that stands where it stood
+  //   has been put back, so its state is kept.
   //
   // Drops the states of the trackers if this thread has not used one since, and
   // the states whose generators have not moved, unless an `RngState` was restored on this
@@ -149,7 +149,7 @@ class REPRISE_API RngSnapshot {
   //
   // Throws c10::Error if such a generator keeps no offset, because its start is then unknown; what
   // `RngState::is_current` throws.
-  void complete(bool has_drawn = false);
+  void complete(std::span<const at::Generator> drawn = {});
 
   // After `complete()`: true if the region drew from a captured generator or a named state, as far
   // as can be told.

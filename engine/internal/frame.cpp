@@ -70,19 +70,19 @@ Frame::~Frame() { g_live_frames.fetch_sub(1, std::memory_order_relaxed); }
 std::int64_t Frame::live_count() { return g_live_frames.load(); }
 
 bool Frame::complete_forward(bool may_pack) {
-  bool has_drawn = false;
+  std::vector<at::Generator> drawn;
   if (record_.watched) {
     record_.watched->complete();
-    has_drawn = record_.watched->has_drawn;
+    drawn = std::move(record_.watched->drawn);
     for (TensorRecord& slot : record_.slots) {
       slot.complete();
     }
   }
   if (record_.state.rng) {
     if (record_.watched) {
-      record_.state.rng->add(record_.watched->generators);
+      record_.state.rng->add(std::exchange(record_.watched->generators, {}));
     }
-    record_.state.rng->complete(has_drawn);
+    record_.state.rng->complete(drawn);
   }
   if (record_.trace_builder) {
     record_.trace_builder->complete(may_pack, record_.stats.get());

@@ -42,23 +42,6 @@ std::uint64_t fingerprint_of(const c10::IValue& value) {
   return hash;
 }
 
-RngState state_before(const OperatorCall& call) {
-  std::optional<at::Device> device;
-  for (const c10::IValue& argument : call.arguments()) {
-    if (argument.isGenerator() && argument.toGenerator().defined()) {
-      return RngState::capture(argument.toGenerator());
-    }
-    if (argument.isDevice()) {
-      device = argument.toDevice();
-    }
-    for_each_tensor(argument,
-                    [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
-  }
-  const at::Device where = device.value_or(at::Device(at::kCPU));
-  return RngState::capture(where.is_cpu() ? at::detail::getDefaultCPUGenerator()
-                                          : at::globalContext().defaultGenerator(where));
-}
-
 }  // namespace
 
 bool is_cast_of_parameter(const OperatorCall& call) {
@@ -77,6 +60,23 @@ bool draws(const OperatorCall& call) {
          call.argument(*probability).toDouble() != 0;
 }
 
+at::Generator generator_of(const OperatorCall& call) {
+  std::optional<at::Device> device;
+  for (const c10::IValue& argument : call.arguments()) {
+    if (argument.isGenerator() && argument.toGenerator().defined()) {
+      return argument.toGenerator();
+    }
+    if (argument.isDevice()) {
+      device = argument.toDevice();
+    }
+    for_each_tensor(argument,
+                    [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
+  }
+  const at::Device where = device.value_or(at::Device(at::kCPU));
+  return where.is_cpu() ? at::detail::getDefaultCPUGenerator()
+                        : at::globalContext().defaultGenerator(where);
+}
+
 bool is_untraced(const OperatorCall& call) {
   return call.traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
 }
@@ -90,7 +90,8 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
 }
 
 std::optional<RngState> state_before_drawing(const OperatorCall& call) {
-  return call.traits.is_random && draws(call) ? std::optional(state_before(call)) : std::nullopt;
+  return call.traits.is_random && draws(call) ? std::optional(RngState::capture(generator_of(call)))
+                                              : std::nullopt;
 }
 
 }  // namespace reprise::engine_internal

@@ -5,6 +5,8 @@
 #ifndef REPRISE_ENGINE_INTERNAL_OPERATOR_FACTS_H_
 #define REPRISE_ENGINE_INTERNAL_OPERATOR_FACTS_H_
 
+#include <ATen/core/Generator.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -24,6 +26,9 @@ bool is_cast_of_parameter(const OperatorCall& call);
 
 // False for a random operator that is known to draw nothing: a dropout of probability 0.
 bool draws(const OperatorCall& call);
+
+// Of a random operator: the generator that it draws from.
+at::Generator generator_of(const OperatorCall& call);
 
 // Of the metadata of the arguments: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);

@@ -88,7 +88,8 @@ void WatchedForward::complete() {
   }
   number_of_outside_ = {};
   std::erase_if(generators, [](const RngState& state) {
-    return state.generator().getIntrusivePtr().use_count() == 1;  // the region's own
+    constexpr std::size_t kOurs = 2;                                  // here and in `drawn`
+    return state.generator().getIntrusivePtr().use_count() == kOurs;  // the region's own
   });
   operators.shrink_to_fit();
   reads.shrink_to_fit();
@@ -214,18 +215,14 @@ at::Tensor ForwardWatch::state_before(const OperatorCall& call, std::uint32_t ar
 }
 
 void ForwardWatch::note_generators(const OperatorCall& call) {
-  forward_.has_drawn = forward_.has_drawn || draws(call);
-  for (const c10::IValue& argument : call.arguments()) {
-    if (!argument.isGenerator() || !argument.toGenerator().defined()) {
-      continue;
-    }
-    const at::Generator generator = argument.toGenerator();
-    const bool is_known =
-        std::any_of(forward_.generators.begin(), forward_.generators.end(),
-                    [&](const RngState& state) { return state.generator() == generator; });
-    if (!is_known) {
-      forward_.generators.push_back(RngState::capture(generator));
-    }
+  if (!draws(call)) {
+    return;
+  }
+  const at::Generator generator = generator_of(call);
+  std::vector<at::Generator>& drawn = forward_.drawn;
+  if (std::find(drawn.begin(), drawn.end(), generator) == drawn.end()) {
+    drawn.push_back(generator);
+    forward_.generators.push_back(RngState::capture(generator));
   }
 }
 

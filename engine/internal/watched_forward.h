@@ -80,7 +80,7 @@ class WatchedForward {
   // The versions of tensors from outside that code under a BypassModeGuard has read.
   absl::flat_hash_map<Memory, std::int64_t> hidden_reads;
   std::vector<RngState> generators;  // named by operators, as they stood before the first draw
-  bool has_drawn = false;            // a random operator has run
+  std::vector<at::Generator> drawn;  // those that random operators have drawn from
 
   // The number of each input in hashes: of the first that shares its memory.
   std::vector<std::uint32_t> input_numbers;
