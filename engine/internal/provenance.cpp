@@ -31,6 +31,7 @@ enum Seed : std::uint64_t {
   kCast,
   kOther,
   kWritten,
+  kShared,
 };
 
 Provenance mix(Provenance hash, std::uint64_t value) {
@@ -106,7 +107,31 @@ void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
 }
 
 void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift) {
-  add(tensor, {.hash = mix(kInput, input), .shift = shift});
+  const Entry entry{.hash = mix(kInput, input), .shift = shift};
+  const auto item = static_cast<std::int64_t>(tensor.itemsize());
+  std::int64_t end = tensor.storage_offset() + 1;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    end += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  inputs_.push_back({memory_of(tensor), tensor.storage_offset() * item, end * item, entry});
+  const Entry* const known = find(memory_of(tensor));
+  const bool is_shared =
+      known != nullptr && (known->hash != entry.hash || known->shift != entry.shift);
+  add(tensor, is_shared ? Entry{.hash = kShared} : entry);
+}
+
+const ProvenanceMap::Entry* ProvenanceMap::entry_of(const at::Tensor& tensor) const {
+  const Entry* const entry = find(memory_of(tensor));
+  if (entry == nullptr || entry->hash != kShared) {
+    return entry;
+  }
+  const std::int64_t place = tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize());
+  for (const SharedInput& input : inputs_) {
+    if (input.memory == memory_of(tensor) && place >= input.begin && place < input.end) {
+      return &input.entry;
+    }
+  }
+  return entry;
 }
 
 Provenance ProvenanceMap::of_tensor(const at::Tensor& tensor, const Entry* entry) const {
@@ -118,7 +143,7 @@ Provenance ProvenanceMap::of_tensor(const at::Tensor& tensor, const Entry* entry
 }
 
 Provenance ProvenanceMap::of(const at::Tensor& tensor) const {
-  return is_followed(tensor) ? of_tensor(tensor, find(memory_of(tensor))) : 0;
+  return is_followed(tensor) ? of_tensor(tensor, entry_of(tensor)) : 0;
 }
 
 ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) const {
@@ -153,7 +178,7 @@ Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Ca
     if (!is_followed(tensor)) {
       return kOpaque;
     }
-    const Entry* const entry = find(memory);
+    const Entry* const entry = entry_of(tensor);
     if (entry != nullptr) {
       call.origin = std::min(call.origin, entry->origin);
     }

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
@@ -91,7 +92,17 @@ class ProvenanceMap {
   Provenance of_argument(const c10::IValue& value, bool is_read, Call& call) const;
   Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
 
+  // A store may bring several inputs back in one storage: then they are told apart by their bytes.
+  struct SharedInput {
+    Memory memory;
+    std::int64_t begin;
+    std::int64_t end;
+    Entry entry;
+  };
+  const Entry* entry_of(const at::Tensor& tensor) const;
+
   Entries entries_;
+  std::vector<SharedInput> inputs_;
   std::uint64_t random_calls_ = 0;
 };
 
