@@ -24,6 +24,9 @@ TapeUses::TapeUses(const Tape& tape, const std::vector<bool>& alive)
       ++of_operators_[op];
     }
   }
+  for (std::size_t index = 0; index < of_operators_.size(); ++index) {
+    of_operators_[index] += tape.operators[index].is_required ? 1 : 0;  // by each session
+  }
 }
 
 std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, std::uint32_t slot) {

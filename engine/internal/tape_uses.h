@@ -24,7 +24,7 @@ class TapeUses {
 
  private:
   std::vector<std::uint32_t> of_values_;     // by slots, and by operators that are in use
-  std::vector<std::uint32_t> of_operators_;  // how many of the values that it makes are in use
+  std::vector<std::uint32_t> of_operators_;  // by those of the values it makes that are in use
 };
 
 }  // namespace reprise::engine_internal

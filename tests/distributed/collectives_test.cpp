@@ -145,6 +145,37 @@ TEST(Collectives, WhatASaveKeepsIsRunOnNoRank) {
   });
 }
 
+// A backward through one result lets go of the saved tensors behind the sum, not of what the sum
+// needs: the ranks may hold on to different results.
+TEST(Collectives, ABackwardThroughAnotherResultRunsTheSameOnes) {
+  on_ranks(2, [](Rank& rank) {
+    const ParallelGroup group(rank);
+    for (const Style style : kStyles) {
+      torch::manual_seed(10 + rank.index);
+      const Layers layers(rank.size);
+      torch::manual_seed(5);
+      const at::Tensor x = at::randn({4, 8}).requires_grad_();
+      const auto gradients_of = [&](const auto& run) {
+        Tensors results = run([&](const at::Tensor& t) -> Tensors {
+          return {layers(t, style).sin(), t.exp().cos()};
+        });
+        Tensors found;
+        for (at::Tensor& result : results) {
+          found.push_back(torch::autograd::grad({result.sum()}, {x})[0]);
+          result.reset();
+        }
+        return found;
+      };
+      const Tensors expected = gradients_of([&](const auto& code) { return code(x); });
+      for (const RegionForm& form : region_forms()) {
+        SCOPED_TRACE(c10::str(form.name, ", style ", static_cast<int>(style)));
+        expect_same_bits(gradients_of([&](const auto& code) { return form.run(code, x); }),
+                         expected);
+      }
+    }
+  });
+}
+
 // The matrix product that the ranks sum in place is not what the policy has kept of it.
 TEST(Collectives, AResultThatRanksSumInPlace) {
   on_ranks(2, [](Rank& rank) {
