@@ -62,6 +62,9 @@ class Session {
   void restart_if_taken(std::uint32_t slot) {
     if (id_.kind == SessionId::Kind::kGroup && slot < taken_.size() && taken_[slot]) {
       taken_.assign(taken_.size(), false);
+      if (tape_run_ != nullptr) {
+        tape_run_->start_anew();
+      }
     }
   }
 

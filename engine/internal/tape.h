@@ -29,6 +29,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "reprise/engine/internal/kept_result.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/region_input.h"
@@ -181,9 +182,11 @@ class Tape {
   std::uint32_t generation = 0;  // counts the changes of the operators' numbers
 };
 
-// The values that the slots need, and the operators that have to be run for them.
+// The values that the slots need, and the operators that have to be run for them, where
+// `is_at_hand` tells what is not computed.
 std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
-                                std::vector<bool>& operators);
+                                std::vector<bool>& operators,
+                                absl::FunctionRef<bool(TapeValueId)> is_at_hand);
 
 // For an error: what a tensor from outside was and is.
 std::string lost_words(const Tape::Given& given);

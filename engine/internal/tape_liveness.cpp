@@ -13,16 +13,18 @@ namespace {
 
 using Why = Tape::Given::Why;
 
-// Replays do not compute it.
-bool is_at_hand(const Tape& tape, TapeValueId value) {
+using IsAtHand = absl::FunctionRef<bool(TapeValueId)>;
+
+// No replay computes it.
+bool is_always_at_hand(const Tape& tape, TapeValueId value) {
   const auto found = tape.given.find(value);
   return found != tape.given.end() && !(tape.allow_mutation && found->second.why == Why::kPolicy);
 }
 
-bool is_operator_needed(const Tape& tape, const Tape::Operator& op,
-                        const std::vector<bool>& needed) {
+bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const std::vector<bool>& needed,
+                        IsAtHand is_at_hand) {
   const auto is_wanted = [&](TapeValueId value) {
-    return value != Tape::kNone && needed[value] && !is_at_hand(tape, value);
+    return value != Tape::kNone && needed[value] && !is_at_hand(value);
   };
   for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
     if (is_wanted(tape.made[i].value)) {
@@ -39,11 +41,12 @@ bool is_operator_needed(const Tape& tape, const Tape::Operator& op,
 
 // Of what is needed already. An operator makes values later than all that it reads, so one pass
 // from the end finds them all.
-std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed) {
+std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed,
+                                   IsAtHand is_at_hand) {
   std::vector<bool> operators(tape.operators.size());
   for (std::size_t index = tape.operators.size(); index-- > 0;) {
     const Tape::Operator& op = tape.operators[index];
-    if (!op.is_required && !is_operator_needed(tape, op, needed)) {
+    if (!op.is_required && !is_operator_needed(tape, op, needed, is_at_hand)) {
       continue;
     }
     operators[index] = true;
@@ -73,14 +76,14 @@ void need_transfers(const Tape& tape, std::vector<bool>& needed) {
 }  // namespace
 
 std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
-                                std::vector<bool>& operators) {
+                                std::vector<bool>& operators, IsAtHand is_at_hand) {
   std::vector<bool> needed(tape.values.size());
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     if (slots[slot] && tape.slots[slot].value != Tape::kNone) {
       needed[tape.slots[slot].value] = true;
     }
   }
-  operators = needed_operators(tape, needed);
+  operators = needed_operators(tape, needed, is_at_hand);
   return needed;
 }
 
@@ -98,7 +101,8 @@ void TapeRecorder::require_transfers() {
       needed[slot.value] = true;
     }
   }
-  const std::vector<bool> operators = needed_operators(tape_, needed);
+  const std::vector<bool> operators = needed_operators(
+      tape_, needed, [this](TapeValueId value) { return is_always_at_hand(tape_, value); });
   for (std::size_t index = 0; index < operators.size(); ++index) {
     Tape::Operator& op = tape_.operators[index];
     op.is_required = op.transfer != Transfer::kNone && operators[index];
@@ -121,7 +125,9 @@ void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, Regio
   note_final_versions();
   require_transfers();
   std::vector<bool> operators;
-  const std::vector<bool> needed = needed_values(tape_, alive, operators);
+  const std::vector<bool> needed =
+      needed_values(tape_, alive, operators,
+                    [this](TapeValueId value) { return is_always_at_hand(tape_, value); });
   if (stats != nullptr) {
     report(needed, *stats);
   }

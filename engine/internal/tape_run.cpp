@@ -84,7 +84,7 @@ void TapeRun::restart(Wants wants) {
   }
   std::sort(slots_.begin(), slots_.end());
   std::vector<bool> operators;
-  needed_values(tape_, wanted, operators);
+  needed_values(tape_, wanted, operators, [this](TapeValueId value) { return is_at_hand(value); });
   for (std::size_t index = 0; index < operators.size(); ++index) {
     if (operators[index]) {
       tape_.for_each_use(tape_.operators[index],

@@ -51,6 +51,9 @@ class TapeRun {
   // that are wanted. Throws MutationError, DeterminismError, or what an operator throws.
   Filled fill(std::optional<std::uint32_t> asked, Wants wants);
 
+  // What has been supplied is wanted again: the next call computes as the first one did.
+  void start_anew() { generation_.reset(); }
+
  private:
   // A tensor in the memory that holds a value. Offsets there are larger by `shift` than in forward.
   struct Base {

@@ -106,6 +106,35 @@ TEST_F(CheckpointGroup, C043d_ABackwardRepeatedInAGroupIsRightAgain) {
   }
 }
 
+// With kept results that a replay could do without, as they may be changed in place.
+TEST_F(CheckpointGroup, C043m_ABackwardRepeatedInAGroupIsRightUnderAPolicy) {
+  const at::Tensor x = leaf({8});
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor k = t.sin();
+    return k.cos() * k + k.tanh().exp();
+  };
+  const at::Tensor expected = gradients(code(x), {x})[0];
+  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    for (const Fill fill : {Fill::kRegion, Fill::kOnDemand}) {
+      for (int kept = 0; kept < 32; ++kept) {
+        SCOPED_TRACE(kept);
+        GraphExecGroup group;
+        const GraphExecGroupGuard entered(group);
+        const auto policy = [kept](const PolicyContext& context) {
+          return (kept >> context.ordinal() & 1) != 0 ? CheckpointPolicy::PREFER_SAVE
+                                                      : CheckpointPolicy::PREFER_RECOMPUTE;
+        };
+        const CheckpointOptions options{
+            .policy = policy, .replay = replay, .fill = fill, .allow_cache_entry_mutation = true};
+        const at::Tensor y = checkpoint(options, code, x);
+        for (const bool retain : {true, false}) {
+          EXPECT_TRUE(bitwise_equal(grad({watch(y.sum())}, {x}, {}, retain)[0], expected));
+        }
+      }
+    }
+  }
+}
+
 TEST_F(CheckpointGroup, C043e_ReleaseFreesWhatNobodyTook) {
   GraphExecGroup group;
   run_forward();

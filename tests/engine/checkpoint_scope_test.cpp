@@ -371,6 +371,24 @@ TEST_F(CheckpointScopeTest, WhatIsKeptGoesWithTheLastSlotThatNeedsIt) {
   EXPECT_EQ(live_cpu_bytes() - before, 2 * 4);
 }
 
+// Though a replay could need more, if it were changed in place.
+TEST_F(CheckpointScopeTest, WhatMakesAKeptResultIsNotHeld) {
+  const at::Tensor x = leaf({64, 64});
+  std::vector<std::int64_t> bytes;
+  for (const bool allow_mutation : {false, true}) {
+    at::Tensor y;
+    {
+      const CheckpointScope scope({.policy = policies::save_operators({"aten::sin"}),
+                                   .allow_cache_entry_mutation = allow_mutation});
+      const at::Tensor h = at::tan(x);
+      h.register_hook([&](const at::Tensor&) { bytes.push_back(live_cpu_bytes()); });
+      y = at::cos(at::sin(at::exp(h))).sum();
+    }
+    torch::autograd::grad({watch(y)}, {x});
+  }
+  EXPECT_EQ(bytes.at(1), bytes.at(0));
+}
+
 TEST_F(CheckpointScopeTest, StatisticsOfABatchNormAreNotCopied) {
   const at::Tensor x = leaf({2, 256, 2, 2});
   const at::Tensor mean = at::zeros({256});
