@@ -171,6 +171,7 @@ class TapeRecorder final : public PolicyRegion {
   static at::Tensor copy_of(const at::Tensor& tensor);
   at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const;
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
+  void put_away(TapeValueId value);
   void forget(TapeValueId value);
   bool is_in_flight(TapeValueId value) const;
 

@@ -271,7 +271,7 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
         if (has_last_written()) {
           written_now_.push_back(value);
         } else {
-          given(value)->kept.put_away();
+          put_away(value);
         }
       }
     });
@@ -283,7 +283,7 @@ bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answ
     const TapeValueId value = storages_.at(key_of(tensor)).current;
     if (given(value) == nullptr) {
       keep(value, whole(value, tensor), store_of(answer, tensor));
-      given(value)->kept.put_away();
+      put_away(value);
     }
     *creator->decision = answer.policy;
   }
@@ -311,6 +311,14 @@ void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
   kept.kept.is_in_flight = is_in_flight(value) || arrives_later_now_;
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
+}
+
+// But not memory that is still to be filled. An operator may do so without counting it as a write
+// (the noise of rrelu), and a store that has seen the memory before would not look again.
+void TapeRecorder::put_away(TapeValueId value) {
+  if (info_[value].unfilled_bytes == 0) {
+    given(value)->kept.put_away();
+  }
 }
 
 bool TapeRecorder::is_in_flight(TapeValueId value) const {

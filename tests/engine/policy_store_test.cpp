@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
+#include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/hooks/diary_store.h"
@@ -120,6 +121,23 @@ TEST_P(PolicyStore, WhatIsWrittenByTheOperatorItselfIsKeptAsItLeavesIt) {
   const at::Tensor y = checkpoint(options("aten::exp_", diary), code, x);
   EXPECT_EQ(diary->puts(), 1);
   EXPECT_TRUE(bitwise_equal(gradient(y, x), gradient(code(x), x)));
+}
+
+// rrelu writes its noise, made by empty_like(), without counting it, and reads that in backward.
+// The store must not be given the memory before that: it holds each storage once.
+TEST(PolicyStoreOfATape, IsNotGivenMemoryThatIsStillToBeFilled) {
+  const at::Tensor x = leaf();
+  const auto code = [](const at::Tensor& h) { return at::rrelu(h.sin() - 0.5, 0.1, 0.9, true); };
+  torch::manual_seed(5);
+  const at::Tensor expected = gradient(code(x), x);
+  const auto store = stores::slab({.min_bytes = 1});
+  torch::manual_seed(5);
+  const at::Tensor y = checkpoint(
+      {.policy = policies::keep_in(store, policies::save_operators({"aten::empty_like"})),
+       .replay = Replay::kTape,
+       .input_store = store},
+      code, x);
+  EXPECT_TRUE(bitwise_equal(gradient(y, x), expected));
 }
 
 TEST_P(PolicyStore, TakesLessRoom) {
