@@ -83,7 +83,7 @@ inline void expect_own_back(StoredTensor& stored, const at::Tensor& expected,
   if (layout.keeps_strides) {
     EXPECT_EQ(own.strides(), strides);
   }
-  if (own.is_cpu()) {
+  if (own.is_cpu() && own.storage().nbytes() > 0) {
     std::memset(own.storage().mutable_data(), 0x5A, own.storage().nbytes());
   } else if (own.is_non_overlapping_and_dense()) {
     own.zero_();
