@@ -22,18 +22,27 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::Fake;
 
-thread_local OperatorInterceptor* interceptor_of_thread = nullptr;
-thread_local int depth_of_interceptor = 0;  // see Note [Unseen]
-thread_local std::uint64_t last_sequence_number = 0;
+// In one place: finding a variable of a thread takes a call.
+struct Interception {
+  OperatorInterceptor* interceptor = nullptr;
+  int depth = 0;  // see Note [Unseen]
+  std::uint64_t last_sequence_number = 0;
+
+  OperatorInterceptor* if_seen() const noexcept {
+    return depth >= hooks_internal::UnseenScope::depth() ? interceptor : nullptr;
+  }
+};
+constinit thread_local Interception of_thread;
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
-  OperatorInterceptor* const interceptor = InterceptionScope::current();
+  Interception& thread = of_thread;
+  OperatorInterceptor* const interceptor = thread.if_seen();
   if (interceptor == nullptr) {
     op.redispatchBoxed(below, stack);
   } else {
-    last_sequence_number = at::sequence_number::peek();
+    thread.last_sequence_number = at::sequence_number::peek();
     interceptor->intercept({op, OperatorTraits::of(op), below, *stack});
   }
 }
@@ -124,7 +133,7 @@ void ensure_installed() {
 
 }  // namespace
 
-std::uint64_t sequence_number_at_last_operator() noexcept { return last_sequence_number; }
+std::uint64_t sequence_number_at_last_operator() noexcept { return of_thread.last_sequence_number; }
 
 at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t, std::uint32_t,
                                              const at::Tensor& target) {
@@ -132,23 +141,22 @@ at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t,
 }
 
 InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
-    : previous_(interceptor_of_thread), previous_depth_(depth_of_interceptor) {
+    : previous_(of_thread.interceptor), previous_depth_(of_thread.depth) {
   if (interceptor != nullptr) {
     ensure_installed();
     included_.emplace(kKey);
   }
-  interceptor_of_thread = interceptor;
-  depth_of_interceptor = hooks_internal::UnseenScope::depth();
+  Interception& thread = of_thread;
+  thread.interceptor = interceptor;
+  thread.depth = hooks_internal::UnseenScope::depth();
 }
 
-OperatorInterceptor* InterceptionScope::current() noexcept {
-  const bool is_seen = depth_of_interceptor >= hooks_internal::UnseenScope::depth();
-  return is_seen ? interceptor_of_thread : nullptr;
-}
+OperatorInterceptor* InterceptionScope::current() noexcept { return of_thread.if_seen(); }
 
 InterceptionScope::~InterceptionScope() {
-  interceptor_of_thread = previous_;
-  depth_of_interceptor = previous_depth_;
+  Interception& thread = of_thread;
+  thread.interceptor = previous_;
+  thread.depth = previous_depth_;
 }
 
 }  // namespace reprise::engine_internal

@@ -43,13 +43,8 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 }
 
 std::uint32_t Frame::record(const at::Tensor& tensor) {
-  const bool is_unset = record_.watched && record_.watched->is_unset(tensor);
-  TensorRecord saved(tensor, record_.check_options(), is_unset);
-  if (record_.watched) {
-    saved.set_provenance(record_.watched->provenance_of(tensor),
-                         record_.watched->memory_provenance_of(tensor),
-                         record_.watched->is_captured(tensor));
-  }
+  TensorRecord saved(tensor, record_.check_options(),
+                     record_.watched ? record_.watched->of_slot(tensor) : SlotProvenance{});
   if (record_.trace_builder) {
     record_.trace_builder->need(memory_of(tensor));
   }

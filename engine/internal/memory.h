@@ -18,9 +18,14 @@ namespace reprise::engine_internal {
 using Memory = const void*;
 using MemoryList = absl::InlinedVector<Memory, 8>;
 
+// Null for a tensor without one.
+inline c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
 inline Memory memory_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? static_cast<Memory>(tensor.storage().unsafeGetStorageImpl())
-                              : tensor.unsafeGetTensorImpl();
+  const c10::StorageImpl* const storage = storage_of(tensor);
+  return storage != nullptr ? static_cast<Memory>(storage) : tensor.unsafeGetTensorImpl();
 }
 
 // Memory that the tensor does not own, as from_blob()'s. For tensors with a storage.
@@ -35,10 +40,10 @@ inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
 
 // Null for a tensor without one. While it is held, the storage's address is not given out anew.
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
-  if (tensor.defined() && tensor.has_storage()) {
-    return tensor.storage().getWeakStorageImpl();
+  if (!tensor.defined() || storage_of(tensor) == nullptr) {
+    return no_storage();
   }
-  return no_storage();
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl();
 }
 
 // Calls `visitor` with each defined tensor in an argument or result, lists included.

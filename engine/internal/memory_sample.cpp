@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "reprise/engine/internal/memory.h"
+
 namespace reprise::engine_internal {
 namespace {
 
@@ -30,9 +32,8 @@ MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
 }  // namespace
 
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
-  return tensor.is_cpu() && tensor.has_storage()
-             ? sample_storage(*tensor.storage().unsafeGetStorageImpl(), of_all_bytes)
-             : 0;
+  c10::StorageImpl* const storage = storage_of(tensor);
+  return storage == nullptr ? 0 : sample_storage(*storage, of_all_bytes);
 }
 
 MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -210,14 +212,31 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   is_aten = schema.name().starts_with("aten::");
 }
 
+namespace {
+
+// In front of the map, as every operator of a region asks.
+struct RecentTraits {
+  const void* key = nullptr;
+  const OperatorTraits* traits = nullptr;
+};
+constexpr std::size_t kRecentTraits = 64;
+constinit thread_local std::array<RecentTraits, kRecentTraits> recent_traits = {};
+
+}  // namespace
+
 const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
   // By the address of the name, which the dispatcher keeps as long as the operator exists.
-  thread_local absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> known;
-  auto& traits = known[&op.operator_name()];
-  if (traits == nullptr) {
-    traits = std::make_unique<const OperatorTraits>(op);
+  const void* const key = &op.operator_name();
+  RecentTraits& recent = recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
+  if (recent.key != key) {
+    thread_local absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> known;
+    auto& traits = known[key];
+    if (traits == nullptr) {
+      traits = std::make_unique<const OperatorTraits>(op);
+    }
+    recent = {key, traits.get()};
   }
-  return *traits;
+  return *recent.traits;
 }
 
 bool OperatorTraits::writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -48,14 +49,19 @@ Provenance of_number(const at::Tensor& number) {
 }
 
 Provenance with_geometry(Provenance hash, const at::Tensor& tensor, std::int64_t shift) {
-  const auto dims = static_cast<std::size_t>(tensor.dim());
   const at::IntArrayRef sizes = tensor.sizes();
-  const at::IntArrayRef strides = tensor.strides();
   const auto flags = static_cast<std::uint64_t>(tensor.is_conj()) << 1U |
                      static_cast<std::uint64_t>(tensor.is_neg());
   hash = mix(hash, static_cast<std::uint64_t>(tensor.scalar_type()) << 2U | flags);
   hash = mix(hash, static_cast<std::uint64_t>(tensor.storage_offset() - shift));
-  for (std::size_t dim = 0; dim < dims; ++dim) {
+  if (tensor.is_contiguous()) {  // then the sizes tell the strides
+    for (const std::int64_t size : sizes) {
+      hash = mix(hash, static_cast<std::uint64_t>(size));
+    }
+    return hash;
+  }
+  const at::IntArrayRef strides = tensor.strides();
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
     hash = mix(hash, static_cast<std::uint64_t>(sizes[dim]));
     // The stride of a dimension of one element reaches nothing.
     hash = mix(hash, sizes[dim] == 1 ? 0 : static_cast<std::uint64_t>(strides[dim]));
@@ -91,62 +97,121 @@ bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {
 }  // namespace
 
 bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
-  return tensor.has_storage() && !tensor.is_nested() && tensor.layout() == c10::kStrided;
+  return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided;
 }
 
-const ProvenanceMap::Entry* ProvenanceMap::find(Memory memory) const {
-  const auto found = entries_.find(memory);
-  return found == entries_.end() ? nullptr : &found->second;
-}
+constinit thread_local ProvenanceMap::Spare ProvenanceMap::spare_;
 
-void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
-  if (tensor.has_storage()) {
-    entry.storage = tensor.storage().getWeakStorageImpl();
-    entries_.insert_or_assign(memory_of(tensor), std::move(entry));
+ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(spare_.buffers, nullptr)) {
+  if (buffers_ == nullptr) {
+    buffers_ = std::make_unique<Buffers>();
   }
 }
 
+ProvenanceMap::~ProvenanceMap() { release(); }
+
+void ProvenanceMap::release() {
+  constexpr std::size_t kMost = 1024;  // some 80 kB
+  if (buffers_ == nullptr || buffers_->entries.capacity() > kMost || spare_.buffers != nullptr) {
+    buffers_.reset();
+    return;
+  }
+  buffers_->places.clear();
+  buffers_->entries.clear();
+  buffers_->inputs.clear();
+  spare_.buffers = buffers_.release();
+}
+
+const ProvenanceMap::Entry* ProvenanceMap::find(Memory memory) const {
+  if (buffers_ == nullptr) {
+    return nullptr;
+  }
+  const auto found = buffers_->places.find(memory);
+  return found == buffers_->places.end() ? nullptr : &buffers_->entries[found->second];
+}
+
+ProvenanceMap::Entry* ProvenanceMap::entry_of(Memory memory) {
+  const auto found = buffers_->places.find(memory);
+  return found == buffers_->places.end() ? nullptr : &buffers_->entries[found->second];
+}
+
+void ProvenanceMap::reserve(std::size_t count) {
+  buffers_->places.reserve(count);
+  buffers_->entries.reserve(count);
+}
+
+// For a tensor with a storage. What is known of that is kept.
+ProvenanceMap::Entry& ProvenanceMap::entry_for(const at::Tensor& tensor) {
+  auto& [places, entries, inputs] = *buffers_;
+  const auto next = static_cast<std::uint32_t>(entries.size());
+  const auto [place, is_new] = places.try_emplace(memory_of(tensor), next);
+  if (is_new) {
+    entries.emplace_back().storage = weak_storage_of(tensor);
+  }
+  return entries[place->second];
+}
+
+void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
+  if (storage_of(tensor) != nullptr) {
+    Entry& known = entry_for(tensor);
+    entry.storage = std::move(known.storage);
+    known = std::move(entry);
+  }
+}
+
+absl::flat_hash_map<Memory, ProvenanceMap::Entry> ProvenanceMap::take_alive() {
+  absl::flat_hash_map<Memory, Entry> alive;
+  for (Entry& entry : buffers_->entries) {
+    if (!entry.storage.expired()) {
+      const Memory memory = entry.storage._unsafe_get_target();
+      alive.emplace(memory, std::move(entry));
+    }
+  }
+  release();
+  return alive;
+}
+
 void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift) {
-  const Entry entry{.hash = mix(kInput, input), .shift = shift};
+  const Provenance hash = mix(kInput, input);
   const auto item = static_cast<std::int64_t>(tensor.itemsize());
   std::int64_t end = tensor.storage_offset() + 1;
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
     end += (tensor.size(dim) - 1) * tensor.stride(dim);
   }
-  inputs_.push_back({memory_of(tensor), tensor.storage_offset() * item, end * item, entry});
-  const Entry* const known = find(memory_of(tensor));
-  const bool is_shared =
-      known != nullptr && (known->hash != entry.hash || known->shift != entry.shift);
-  add(tensor, is_shared ? Entry{.hash = kShared} : entry);
+  const Memory memory = memory_of(tensor);
+  buffers_->inputs.push_back({memory, tensor.storage_offset() * item, end * item, hash, shift});
+  const Entry* const known = find(memory);
+  const bool is_shared = known != nullptr && (known->hash != hash || known->shift != shift);
+  Entry& entry = entry_for(tensor);
+  entry.hash = is_shared ? std::uint64_t{kShared} : hash;
+  entry.shift = is_shared ? 0 : shift;
 }
 
-const ProvenanceMap::Entry* ProvenanceMap::entry_of(const at::Tensor& tensor) const {
-  const Entry* const entry = find(memory_of(tensor));
-  if (entry == nullptr || entry->hash != kShared) {
-    return entry;
-  }
+// With its geometry.
+Provenance ProvenanceMap::of_shared(const at::Tensor& tensor) const {
   const std::int64_t place = tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize());
-  for (const SharedInput& input : inputs_) {
+  for (const Input& input : buffers_->inputs) {
     if (input.memory == memory_of(tensor) && place >= input.begin && place < input.end) {
-      return &input.entry;
+      return with_geometry(input.hash, tensor, input.shift);
     }
   }
-  return entry;
+  return with_geometry(kShared, tensor, 0);
 }
 
 Provenance ProvenanceMap::of_tensor(const at::Tensor& tensor, const Entry* entry) const {
   if (entry != nullptr) {
-    return with_geometry(entry->hash, tensor, entry->shift);
+    return entry->hash == kShared ? of_shared(tensor)
+                                  : with_geometry(entry->hash, tensor, entry->shift);
   }
   return is_cached_cast(tensor) ? with_geometry(of_cast(tensor), tensor, 0)
                                 : with_geometry(kOutside, tensor, 0);
 }
 
-Provenance ProvenanceMap::of(const at::Tensor& tensor) const {
-  return is_followed(tensor) ? of_tensor(tensor, entry_of(tensor)) : 0;
+Provenance ProvenanceMap::of(const at::Tensor& tensor, const Entry* entry) const {
+  return is_followed(tensor) ? of_tensor(tensor, entry) : 0;
 }
 
-ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) const {
+ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) {
   Call described;
   const OperatorTraits& traits = call.traits;
   Provenance hash = mix(kOther, reinterpret_cast<std::uintptr_t>(&call.op.operator_name()));
@@ -164,28 +229,34 @@ ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) const {
   return described;
 }
 
-Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Call& call) const {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined()) {
-      return kUndefined;
-    }
-    const Memory memory = memory_of(tensor);
-    call.arguments.push_back(memory);
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-      return of_number(tensor);
-    }
-    if (!is_followed(tensor)) {
-      return kOpaque;
-    }
-    const Entry* const entry = entry_of(tensor);
-    if (entry != nullptr) {
-      call.origin = std::min(call.origin, entry->origin);
-    }
-    if (entry == nullptr && is_read && !is_cached_cast(tensor)) {
+Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Call& call) {
+  if (!tensor.defined()) {
+    return kUndefined;
+  }
+  const Memory memory = memory_of(tensor);
+  call.arguments.push_back(memory);
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    return of_number(tensor);
+  }
+  if (!is_followed(tensor)) {
+    return kOpaque;
+  }
+  Entry* const entry = entry_of(memory);
+  if (entry != nullptr) {
+    call.origin = std::min(call.origin, entry->origin);
+    entry->version = version_of(tensor);
+  } else {
+    call.has_unknown = true;
+    if (is_read && !is_cached_cast(tensor)) {
       call.outside.push_back(&tensor);
     }
-    return of_tensor(tensor, entry);
+  }
+  return of_tensor(tensor, entry);
+}
+
+Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Call& call) {
+  if (value.isTensor()) {
+    return of_argument(value.toTensor(), is_read, call);
   }
   if (value.isInt()) {
     return mix(1, static_cast<std::uint64_t>(value.toInt()));
@@ -209,28 +280,21 @@ Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Ca
   return value.isNone() ? 6 : 7;
 }
 
-void ProvenanceMap::note_arguments(const OperatorCall& call, const Call& described,
-                                   std::uint32_t origin) {
+void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
+                                std::uint32_t origin) {
   random_calls_ += call.traits.is_random ? 1 : 0;
-  const auto arguments = call.arguments();
-  for (const c10::IValue& argument : arguments) {
-    for_each_tensor(argument, [this](const at::Tensor& tensor) {
-      const auto found = entries_.find(memory_of(tensor));
-      if (found != entries_.end()) {
-        found->second.version = version_of(tensor);
-      }
-    });
+  if (call.traits.written_arguments.empty()) {
+    return;
   }
+  const auto arguments = call.arguments();
   for (const std::uint32_t index : call.traits.written(arguments)) {
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
-      const auto found = entries_.find(memory_of(tensor));
-      if (found != entries_.end()) {
-        Entry& entry = found->second;
-        const Provenance part = with_geometry(described.hash, tensor, entry.shift);
-        entry.hash = mix(mix(entry.hash, kWritten), part);
-        entry.origin = std::min(entry.origin, origin);
-        entry.is_unset = false;
-        ++entry.version;  // as autograd counts it, if it does
+      if (Entry* const entry = entry_of(memory_of(tensor))) {
+        const Provenance part = with_geometry(described.hash, tensor, entry->shift);
+        entry->hash = mix(mix(entry->hash, kWritten), part);
+        entry->origin = std::min(entry->origin, origin);
+        entry->is_unset = false;
+        ++entry->version;  // as autograd counts it, if it does
       }
     });
   }
@@ -239,17 +303,21 @@ void ProvenanceMap::note_arguments(const OperatorCall& call, const Call& describ
 void ProvenanceMap::note_results(const OperatorCall& call, const Call& described,
                                  std::uint32_t origin) {
   std::uint64_t ordinal = 0;
+  const std::span<const Memory> arguments = described.arguments;
   for (const c10::IValue& result : call.results()) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       ++ordinal;
-      const Memory memory = memory_of(tensor);
-      const auto& known = described.arguments;
-      if (std::find(known.begin(), known.end(), memory) == known.end()) {
-        add(tensor,
-            {.hash = is_followed(tensor) ? mix(described.hash, ordinal) : std::uint64_t{kOpaque},
-             .origin = origin,
-             .is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor)});
+      const Memory memory = storage_of(tensor);
+      if (memory == nullptr ||
+          std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
+        return;
       }
+      Entry& entry = entry_for(tensor);
+      entry.hash = is_followed(tensor) ? mix(described.hash, ordinal) : std::uint64_t{kOpaque};
+      entry.shift = 0;
+      entry.version = 0;
+      entry.origin = origin;
+      entry.is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor);
     });
   }
 }

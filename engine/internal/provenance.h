@@ -21,6 +21,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -34,9 +35,22 @@ namespace reprise::engine_internal {
 // 0 for what is not known.
 using Provenance = std::uint64_t;
 
+// Of a tensor that forward saves.
+struct SlotProvenance {
+  Provenance hash = 0;
+  Provenance of_memory = 0;  // also 0 if that comes from outside
+  bool is_unset = false;     // memory that nothing has set
+  bool is_captured = false;  // neither an input nor made by the region
+};
+
 // Of what a forward or a recomputation has made. Lives on its thread.
 class ProvenanceMap {
  public:
+  ProvenanceMap();
+  ~ProvenanceMap();
+  ProvenanceMap(const ProvenanceMap&) = delete;
+  ProvenanceMap& operator=(const ProvenanceMap&) = delete;
+
   static constexpr std::uint32_t kNone = 0xffffffff;
 
   struct Entry {
@@ -48,8 +62,6 @@ class ProvenanceMap {
     // Its address cannot be given out anew.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();
   };
-  using Entries = absl::flat_hash_map<Memory, Entry>;
-
   // False for tensors that memory does not tell from others.
   static bool is_followed(const at::Tensor& tensor);
 
@@ -60,11 +72,13 @@ class ProvenanceMap {
     // Those that it reads and nobody here has made. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 4> outside;
     std::uint32_t origin = kNone;  // the first of those of its arguments
+    bool has_unknown = false;      // an argument that nobody here has made
   };
-  Call call_of(const OperatorCall& call) const;
+  // Takes down the versions of its arguments.
+  Call call_of(const OperatorCall& call);
 
-  // The operator is about to run: what it reads, and what it writes to.
-  void note_arguments(const OperatorCall& call, const Call& described, std::uint32_t origin);
+  // The operator is about to run: what it writes to.
+  void note_writes(const OperatorCall& call, const Call& described, std::uint32_t origin);
   // The operator has run: what it has made.
   void note_results(const OperatorCall& call, const Call& described, std::uint32_t origin);
   // An operator that makes views has run. Those of sparse and nested tensors have memory that
@@ -79,30 +93,53 @@ class ProvenanceMap {
   // See OperatorInterceptor. Nothing changes if its memory is known.
   void note_recomputed(const at::Tensor& tensor, Provenance provenance);
 
+  // Storages, or so, that it will hold.
+  void reserve(std::size_t count);
   // The tensor is input number `input`, with offsets larger by `shift` than in forward.
   void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
   void add(const at::Tensor& tensor, Entry entry);
 
   // Of a tensor that is saved.
   Provenance of(const at::Tensor& tensor) const;
-  const Entry* find(Memory memory) const;
-  Entries take_entries() { return std::exchange(entries_, {}); }
+  const Entry* find(Memory memory) const;  // null if nothing is known
+  // The one that find() has given.
+  Provenance of(const at::Tensor& tensor, const Entry* entry) const;
+  // Of the memory that is still in use. Nothing is known afterwards.
+  absl::flat_hash_map<Memory, Entry> take_alive();
 
  private:
-  Provenance of_argument(const c10::IValue& value, bool is_read, Call& call) const;
+  Provenance of_argument(const c10::IValue& value, bool is_read, Call& call);
+  Provenance of_argument(const at::Tensor& tensor, bool is_read, Call& call);
   Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
+  Entry* entry_of(Memory memory);
+  Entry& entry_for(const at::Tensor& tensor);
 
   // A store may bring several inputs back in one storage: then they are told apart by their bytes.
-  struct SharedInput {
+  struct Input {
     Memory memory;
     std::int64_t begin;
     std::int64_t end;
-    Entry entry;
+    Provenance hash;
+    std::int64_t shift;
   };
-  const Entry* entry_of(const at::Tensor& tensor) const;
+  Provenance of_shared(const at::Tensor& tensor) const;
 
-  Entries entries_;
-  std::vector<SharedInput> inputs_;
+  struct Buffers {
+    absl::flat_hash_map<Memory, std::uint32_t> places;  // in `entries`
+    std::vector<Entry> entries;
+    std::vector<Input> inputs;
+  };
+  // The buffers of the last map on this thread that has gone: to grow them anew for each region
+  // takes longer than to fill them.
+  struct Spare {
+    constexpr Spare() = default;
+    ~Spare() { delete std::exchange(buffers, nullptr); }
+    Buffers* buffers = nullptr;
+  };
+  static constinit thread_local Spare spare_;
+  void release();
+
+  std::unique_ptr<Buffers> buffers_;  // null when forward has ended
   std::uint64_t random_calls_ = 0;
 };
 

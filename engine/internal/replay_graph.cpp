@@ -10,7 +10,10 @@
 
 namespace reprise::engine_internal {
 
-void ReplayGraph::start() { first_node_ = at::sequence_number::peek(); }
+void ReplayGraph::start(std::size_t slots) {
+  first_node_ = at::sequence_number::peek();
+  saved_.reserve(slots);
+}
 
 void ReplayGraph::note_save(std::uint32_t slot, const at::Tensor& tensor) {
   if (!tensor.requires_grad() || tensor.is_leaf()) {

@@ -10,6 +10,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -23,7 +24,8 @@ namespace reprise::engine_internal {
 class ReplayGraph {
  public:
   // The region's code is about to run.
-  void start();
+  // It will save so many tensors, or so.
+  void start(std::size_t slots);
 
   void note_save(std::uint32_t slot, const at::Tensor& tensor);
 

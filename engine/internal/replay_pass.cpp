@@ -188,7 +188,7 @@ void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
 
 std::optional<std::string> ReplayPass::mutation_of(const TensorRecord& saved,
                                                    const at::Tensor& tensor) const {
-  if (record_.allow_external_mutation || is_adopted(tensor)) {
+  if (record_.allow_external_mutation) {
     return std::nullopt;
   }
   if (!saved.shares_memory_with(tensor)) {
@@ -198,7 +198,7 @@ std::optional<std::string> ReplayPass::mutation_of(const TensorRecord& saved,
                               ", lies in other memory than the tensor that forward saved"))
                : std::nullopt;
   }
-  return saved.version() == tensor._version()
+  return saved.version() == tensor._version() || is_adopted(tensor)
              ? std::nullopt
              : std::optional(c10::str(saved.metadata().to_string(), ", saved at version ",
                                       saved.version(), ", now at version ", tensor._version()));
@@ -312,7 +312,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
 
 void ReplayPass::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
-  graph_.start();
+  graph_.start(wanted_.size());
   exceptions_at_start_ = std::uncaught_exceptions();
   try {
     record_.code->run(arguments);
@@ -337,6 +337,7 @@ void ReplayPass::run_code(std::vector<at::Tensor>& arguments) {
 TapeRun::Filled ReplayPass::take_values() {
   TapeRun::Filled filled;
   const MutexLock lock(mutex_);
+  filled.reserve(values_.size());
   for (std::uint32_t slot = 0; slot < values_.size(); ++slot) {
     if (values_[slot].tensor.defined()) {
       filled.emplace_back(slot, std::move(values_[slot]));

@@ -17,6 +17,7 @@ namespace reprise::engine_internal {
 
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
+  made_.reserve(inputs.size() + forward_.operators.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     if (!input.defined() || !ProvenanceMap::is_followed(input)) {
@@ -48,17 +49,27 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     made_.note_cast(call);
     return;
   }
-  for (const c10::IValue& argument : call.arguments()) {
-    for_each_tensor(argument, [this](const at::Tensor& tensor) { add_left_over(tensor); });
-  }
-  const ProvenanceMap::Call described = made_.call_of(call);
+  const ProvenanceMap::Call described = describe(call);
   ++calls_;
   matched_ = match(described.hash);
   const std::uint32_t origin = origin_for(call, described);
   compare_reads(call, described);
-  made_.note_arguments(call, described, origin);
+  made_.note_writes(call, described, origin);
   inner_->intercept(call);
   made_.note_results(call, described, origin);
+}
+
+ProvenanceMap::Call ReplayWatch::describe(const OperatorCall& call) {
+  ProvenanceMap::Call described = made_.call_of(call);
+  bool has_added = false;
+  if (described.has_unknown) {
+    for (const c10::IValue& argument : call.arguments()) {
+      for_each_tensor(argument, [&](const at::Tensor& tensor) {
+        has_added = add_left_over(tensor) || has_added;
+      });
+    }
+  }
+  return has_added ? made_.call_of(call) : described;
 }
 
 void ReplayWatch::intercept_hidden(const OperatorCall& call) {
@@ -76,20 +87,20 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
 }
 
 // Forward has made it, and the region's code finds it again, as a mask that is made once.
-void ReplayWatch::add_left_over(const at::Tensor& tensor) {
+bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
   if (!ProvenanceMap::is_followed(tensor) || made_.find(memory_of(tensor)) != nullptr) {
-    return;
+    return false;
   }
   const Memory memory = memory_of(tensor);
   for (std::size_t i = 0; i < forward_.input_storages.size(); ++i) {
     if (forward_.input_storages[i]._unsafe_get_target() == memory) {
       made_.add_input(tensor, forward_.input_numbers[i], 0);
-      return;
+      return true;
     }
   }
   const auto left = forward_.left.find(memory);
   if (left == forward_.left.end()) {
-    return;
+    return false;
   }
   const auto& entry = left->second;
   if (checks_outside_ && hooks_internal::version_of(tensor) > entry.version) {
@@ -101,6 +112,7 @@ void ReplayWatch::add_left_over(const at::Tensor& tensor) {
   } else {
     made_.add(tensor, {.hash = entry.hash});
   }
+  return true;
 }
 
 std::optional<std::uint32_t> ReplayWatch::match(Provenance hash) {
@@ -199,8 +211,11 @@ at::Tensor ReplayWatch::before_of(std::optional<std::uint32_t> op, std::uint32_t
 }
 
 Provenance ReplayWatch::provenance_of(const at::Tensor& tensor) {
-  add_left_over(tensor);
-  return made_.of(tensor);
+  const auto* entry = made_.find(memory_of(tensor));
+  if (entry == nullptr && add_left_over(tensor)) {
+    entry = made_.find(memory_of(tensor));
+  }
+  return made_.of(tensor, entry);
 }
 
 std::string ReplayWatch::origin_of(const at::Tensor& tensor) const {

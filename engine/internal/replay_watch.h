@@ -57,7 +57,9 @@ class ReplayWatch final : public OperatorInterceptor {
   at::Tensor before_of(std::optional<std::uint32_t> op, std::uint32_t argument,
                        std::uint32_t element) const;
   void intercept_hidden(const OperatorCall& call);
-  void add_left_over(const at::Tensor& tensor);
+  ProvenanceMap::Call describe(const OperatorCall& call);
+  // True if it is one, and was not known yet.
+  bool add_left_over(const at::Tensor& tensor);
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 

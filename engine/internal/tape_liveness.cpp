@@ -181,13 +181,16 @@ void TapeRecorder::drop_operators_but(const std::vector<bool>& needed) {
 // Those that something looks at otherwise than the tensor that is at hand can be looked at.
 std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& alive) const {
   std::vector<bool> otherwise(tape_.values.size());
+  std::vector<std::uint32_t> given_as(tape_.values.size(), Tape::kNone);  // geometries
+  for (const auto& [value, given] : tape_.given) {
+    given_as[value] = given.geometry;
+  }
   const auto look = [&](const Tape::Tensor& tensor) {
-    const auto found = tape_.given.find(tensor.value);
-    if (found == tape_.given.end() || tensor.geometry == Tape::kNone) {
+    if (given_as[tensor.value] == Tape::kNone || tensor.geometry == Tape::kNone) {
       return;
     }
     const auto& geometries = tape_.geometries;
-    if (!covers(geometries[found->second.geometry], geometries[tensor.geometry])) {
+    if (!covers(geometries[given_as[tensor.value]], geometries[tensor.geometry])) {
       otherwise[tensor.value] = true;
     }
   };

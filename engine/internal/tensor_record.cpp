@@ -106,14 +106,16 @@ std::string TensorMetadata::to_string() const {
                   "] ", layout, " on ", device, requires_grad ? ", requires grad" : "");
 }
 
-TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& options, bool is_unset)
+TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& options,
+                           const SlotProvenance& provenance)
     : metadata_(tensor),
       storage_(weak_storage_of(tensor)),
       version_(tensor._version()),
       node_number_(at::sequence_number::peek()),
       producer_(producer_of(tensor)),
-      handwritten_(is_saved_by_its_handwritten_node(tensor)) {
-  if (is_unset) {
+      handwritten_(is_saved_by_its_handwritten_node(tensor)),
+      provenance_(provenance) {
+  if (provenance.is_unset) {
     return;
   }
   if (options.check == DeterminismCheck::kValues) {
@@ -157,8 +159,8 @@ std::optional<std::string> TensorRecord::difference_of_contents(
 }
 
 bool TensorRecord::shares_memory_with(const at::Tensor& recomputed) const {
-  return recomputed.has_storage() &&
-         storage_._unsafe_get_target() == recomputed.storage().unsafeGetStorageImpl();
+  const c10::StorageImpl* const storage = storage_of(recomputed);
+  return storage != nullptr && storage_._unsafe_get_target() == storage;
 }
 
 std::string TensorRecord::producer() const {

@@ -61,21 +61,16 @@ hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor);
 
 class TensorRecord {
  public:
-  // is_unset: nothing has been written to its memory, so there are no contents to compare.
-  TensorRecord(const at::Tensor& tensor, const RecordOptions& options, bool is_unset = false);
+  // Memory that nothing has set has no contents to compare.
+  TensorRecord(const at::Tensor& tensor, const RecordOptions& options,
+               const SlotProvenance& provenance = {});
 
-  // is_captured: it comes from outside, and is none of the inputs.
-  void set_provenance(Provenance provenance, Provenance of_memory, bool is_captured) {
-    provenance_ = provenance;
-    memory_provenance_ = of_memory;
-    is_captured_ = is_captured;
-  }
   // Forward has ended.
-  void complete() { is_captured_ = is_captured_ && !storage_.expired(); }
-  Provenance provenance() const { return provenance_; }
-  Provenance memory_provenance() const { return memory_provenance_; }
+  void complete() { provenance_.is_captured = provenance_.is_captured && !storage_.expired(); }
+  Provenance provenance() const { return provenance_.hash; }
+  Provenance memory_provenance() const { return provenance_.of_memory; }
   // Somebody outside held it when forward had ended.
-  bool is_captured() const { return is_captured_; }
+  bool is_captured() const { return provenance_.is_captured; }
 
   // What differs in `recomputed`, in words; nothing if it agrees as far as the check demands.
   std::optional<std::string> difference(const at::Tensor& recomputed,
@@ -111,9 +106,7 @@ class TensorRecord {
   std::uint64_t node_number_;
   const std::type_info* producer_;
   bool handwritten_;
-  bool is_captured_ = false;
-  Provenance provenance_ = 0;
-  Provenance memory_provenance_ = 0;
+  SlotProvenance provenance_;
   std::unique_ptr<Contents> contents_;
 };
 

@@ -52,23 +52,17 @@ WatchedForward::WatchedForward(std::span<const at::Tensor> inputs) {
   }
 }
 
-Provenance WatchedForward::provenance_of(const at::Tensor& tensor) const {
-  return is_on_its_thread() ? made_.of(tensor) : 0;
-}
-
-Provenance WatchedForward::memory_provenance_of(const at::Tensor& tensor) const {
-  const auto* const entry = is_on_its_thread() ? made_.find(memory_of(tensor)) : nullptr;
-  return entry == nullptr ? 0 : entry->hash;
-}
-
-bool WatchedForward::is_unset(const at::Tensor& tensor) const {
-  const auto* const entry = is_on_its_thread() ? made_.find(memory_of(tensor)) : nullptr;
-  return entry != nullptr && entry->is_unset;
-}
-
-bool WatchedForward::is_captured(const at::Tensor& tensor) const {
-  return is_on_its_thread() && ProvenanceMap::is_followed(tensor) && !is_unidentified(tensor) &&
-         made_.find(memory_of(tensor)) == nullptr;
+SlotProvenance WatchedForward::of_slot(const at::Tensor& tensor) const {
+  if (!is_on_its_thread()) {
+    return {};
+  }
+  const auto* const entry = made_.find(memory_of(tensor));
+  const Provenance hash = made_.of(tensor, entry);
+  if (entry == nullptr) {
+    const bool is_captured = ProvenanceMap::is_followed(tensor) && !is_unidentified(tensor);
+    return {.hash = hash, .is_captured = is_captured};
+  }
+  return {.hash = hash, .of_memory = entry->hash, .is_unset = entry->is_unset};
 }
 
 std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op) const {
@@ -81,8 +75,7 @@ void WatchedForward::complete() {
   for (Outside& each : outside) {
     each.is_alive = !each.is_unidentified && !each.storage.expired();
   }
-  left = made_.take_entries();
-  absl::erase_if(left, [](const auto& entry) { return entry.second.storage.expired(); });
+  left = made_.take_alive();
   for (const auto& input : input_storages) {
     left.erase(input._unsafe_get_target());
   }
@@ -153,7 +146,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   if (!traits.written_arguments.empty()) {
     note_befores(call);
   }
-  made.note_arguments(call, described, ProvenanceMap::kNone);
+  made.note_writes(call, described, ProvenanceMap::kNone);
   if (traits.is_random) {
     note_generators(call);
   }

@@ -60,14 +60,8 @@ class WatchedForward {
 
   // Forward has ended.
   void complete();
-  // Of a slot that forward saves now; 0 on other threads.
-  Provenance provenance_of(const at::Tensor& tensor) const;
-  // Of its memory; 0 if that comes from outside, and on other threads.
-  Provenance memory_provenance_of(const at::Tensor& tensor) const;
-  // On forward's thread: it is memory that nothing has set.
-  bool is_unset(const at::Tensor& tensor) const;
-  // On forward's thread: neither an input nor made by the region.
-  bool is_captured(const at::Tensor& tensor) const;
+  // Of a tensor that forward saves now; nothing is known of it on other threads.
+  SlotProvenance of_slot(const at::Tensor& tensor) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
 
@@ -76,7 +70,8 @@ class WatchedForward {
   std::vector<Outside> outside;
   absl::flat_hash_map<std::uint32_t, std::vector<c10::IValue>> told;
   absl::flat_hash_map<std::uint32_t, std::vector<Before>> befores;
-  ProvenanceMap::Entries left;  // what the region has made and somebody still holds
+  absl::flat_hash_map<Memory, ProvenanceMap::Entry>
+      left;  // what the region has made and somebody still holds
   // The versions of tensors from outside that code under a BypassModeGuard has read.
   absl::flat_hash_map<Memory, std::int64_t> hidden_reads;
   std::vector<RngState> generators;  // named by operators, as they stood before the first draw

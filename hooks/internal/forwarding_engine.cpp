@@ -8,8 +8,11 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
+#include <typeinfo>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -144,8 +147,19 @@ void at_backward_end(std::function<void()> callback) {
   Engine::get_default_engine().queue_callback(std::move(callback));
 }
 
+// dynamic_cast compares names, which takes longer than all else that is done for a saved tensor: it
+// is asked once per type of node, or so.
 bool is_generated(const torch::autograd::Node& node) {
-  return dynamic_cast<const torch::autograd::TraceableFunction*>(&node) != nullptr;
+  static std::array<std::atomic<std::uintptr_t>, 64> known{};  // the answer is the lowest bit
+  const auto type = reinterpret_cast<std::uintptr_t>(&typeid(node));
+  std::atomic<std::uintptr_t>& place = known[type / alignof(std::type_info) % known.size()];
+  const std::uintptr_t found = place.load(std::memory_order_relaxed);
+  if (found / 2 == type / 2) {
+    return found % 2 == 1;
+  }
+  const bool answer = dynamic_cast<const torch::autograd::TraceableFunction*>(&node) != nullptr;
+  place.store(type + (answer ? 1 : 0), std::memory_order_relaxed);
+  return answer;
 }
 
 BackwardInfo backward_info() {

@@ -33,7 +33,8 @@ at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad);
 
 // Of a tensor that counts none (of inference mode): 0.
 inline std::int64_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : tensor._version();
+  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
 }
 
 // A leaf that requires grad, or a view of one: it lives on anyway.

@@ -14,8 +14,9 @@ namespace reprise::hooks_internal {
 // Whether the tensor is its storage, looked at through sizes, strides and offset: false for sparse,
 // nested and quantized ones.
 inline bool is_dense(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_nested() &&
-         !tensor.is_quantized();
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return impl.unsafe_storage() && impl.layout() == at::kStrided && !impl.is_nested() &&
+         !impl.is_quantized();
 }
 
 // A view of a dense tensor with each dimension of stride 0 cut to the one element that it has in

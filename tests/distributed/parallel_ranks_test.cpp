@@ -200,6 +200,16 @@ TEST(ParallelRanks, WhatOneRankSendsAnother) {
   });
 }
 
+// LibTorch has renamed it.
+template <class Group>
+auto gather_into(Group& group, at::Tensor& whole, at::Tensor& part) {
+  if constexpr (requires { group.all_gather_single(whole, part); }) {
+    return group.all_gather_single(whole, part);
+  } else {
+    return group._allgather_base(whole, part);
+  }
+}
+
 // Sequence parallelism: gather in front, scatter what has been summed behind.
 TEST(ParallelRanks, GatherAndScatterWithWhatIsAllocatedForThem) {
   on_ranks(2, [](Rank& rank) {
@@ -215,7 +225,7 @@ TEST(ParallelRanks, GatherAndScatterWithWhatIsAllocatedForThem) {
       }
       at::Tensor whole = at::empty({8, 8});
       at::Tensor part = t.contiguous();
-      ParallelGroup::get()->_allgather_base(whole, part)->wait();
+      gather_into(*ParallelGroup::get(), whole, part)->wait();
       return whole;
     };
     for (const bool as_list : {false, true}) {
