@@ -2,6 +2,11 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/hooks/disk_store.h"
 
+#include <c10/util/Exception.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "reprise/hooks/internal/background_memory.h"
@@ -17,6 +22,18 @@ using hooks_internal::Extent;
 using hooks_internal::Place;
 
 namespace {
+
+std::string directory_of(const DiskOptions& options) {
+  if (!options.directory.empty()) {
+    return options.directory;
+  }
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::temp_directory_path(error);
+  TORCH_CHECK(!error,
+              "[stores.disk] the system's directory for temporary files, TMPDIR, cannot be used: ",
+              error.message(), ". Set it, or name another one in DiskOptions::directory");
+  return directory.string();
+}
 
 class DiskPlace final : public Place {
  public:
@@ -55,7 +72,8 @@ std::shared_ptr<BackgroundMemory> make_memory(const DiskOptions& options,
 }  // namespace
 
 DiskStore::DiskStore(const DiskOptions& options)
-    : file_(std::make_shared<DiskFile>(options.directory, options.max_disk_bytes, options.direct)),
+    : file_(std::make_shared<DiskFile>(directory_of(options), options.max_disk_bytes,
+                                       options.direct)),
       memory_(make_memory(options, file_)) {}
 
 DiskStore::DiskStore(std::shared_ptr<DiskFile> file, std::shared_ptr<BackgroundMemory> memory,

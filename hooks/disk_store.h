@@ -47,8 +47,9 @@ enum class DiskFull : std::uint8_t {
 };
 
 struct DiskOptions {
-  // Of the file. It should be on a local disk. Must be there.
-  std::string directory = "/tmp";
+  // Of the file. It should be on a local disk. Must be there. Empty: the system's directory for
+  // temporary files (std::filesystem::temp_directory_path(), which TMPDIR sets).
+  std::string directory = {};
 
   // Smaller tensors are handed on.
   std::size_t min_bytes = std::size_t{64} << 10;

@@ -10,12 +10,15 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -217,6 +220,34 @@ TEST_F(DiskStoreTest, TwoHundredStepsDoNotGrow) {
     EXPECT_LE(store->counters().disk_bytes, 3 * 16384U);
   }
   EXPECT_TRUE(testing::cpu_bytes_come_to(before));
+}
+
+// Of files that this process has open.
+bool has_open_file_in(const std::string& directory) {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::any_of(begin(files), end(files), [&](const std::filesystem::directory_entry& file) {
+    std::error_code gone;  // what the iteration itself has open
+    return std::filesystem::read_symlink(file.path(), gone).string().starts_with(directory + "/");
+  });
+}
+
+TEST_F(DiskStoreTest, UnlessNamedTheDirectoryIsTheSystemsForTemporaryFiles) {
+  const char* const found = std::getenv("TMPDIR");
+  const std::string before = found == nullptr ? "" : found;
+  setenv("TMPDIR", directory.c_str(), 1);
+  {
+    const auto store = stores::disk({.min_bytes = 0, .keep_last = 0});
+    EXPECT_TRUE(has_open_file_in(directory));
+    EXPECT_TRUE(bitwise_equal(store->put(at::ones({1000}))->get(), at::ones({1000})));
+  }
+  setenv("TMPDIR", (directory + "/none").c_str(), 1);
+  EXPECT_THAT([] { static_cast<void>(stores::disk()); },
+              ThrowsMessage<c10::Error>(HasSubstr("TMPDIR, cannot be used")));
+  if (found == nullptr) {
+    unsetenv("TMPDIR");
+  } else {
+    setenv("TMPDIR", before.c_str(), 1);
+  }
 }
 
 TEST_F(DiskStoreTest, ADirectoryThatIsNotThere) {
