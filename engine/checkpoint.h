@@ -44,11 +44,11 @@ namespace reprise {
 //   copied, and each replay starts from the state in which it was passed. What it captures by
 //   reference must live until backward.
 // args: any copyable types. Tensors in them are found at any depth of std::optional, pair, tuple,
-//   variant, containers and aggregates of up to 16 members; they go through the saved-tensor hooks
-//   that surround the region, and a change in place before the replay is an error. Tensors inside
-//   other types (smart pointers, classes with private members) are kept as they are. A class can
-//   take part by a function `reprise_visit_tensors(T&, visitor)` found by argument-dependent
-//   lookup that calls `visitor(member)` for each member.
+//   variant, containers, arrays and aggregates of up to 16 members; they go through the
+//   saved-tensor hooks that surround the region, and a change in place before the replay is an
+//   error. Tensors inside other types (smart pointers, classes with private members) are kept as
+//   they are. A class can take part by a function `reprise_visit_tensors(T&, visitor)` found by
+//   argument-dependent lookup that calls `visitor(member)` for each member.
 //   None of the tensors needs to require grad. Nothing is done to the caller's tensors.
 // Results may be of any type, an argument included.
 //

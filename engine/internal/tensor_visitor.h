@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Finds the tensors and generators inside a value: optional, pair, tuple, variant, containers, and
-// aggregates of up to 16 members, to any depth. Other types are left alone, and so are types that
-// refer to somebody else's elements (views, smart pointers, c10::List).
+// Finds the tensors and generators inside a value: optional, pair, tuple, variant, containers,
+// arrays, and aggregates of up to 16 members, to any depth. Other types are left alone, and so are
+// types that refer to somebody else's elements (views, smart pointers, c10::List), and aggregates
+// of more than 64 members where each element of an array counts as one.
 #ifndef REPRISE_ENGINE_INTERNAL_TENSOR_VISITOR_H_
 #define REPRISE_ENGINE_INTERNAL_TENSOR_VISITOR_H_
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
@@ -61,21 +63,76 @@ struct AnyMember {
   operator T() const;
 };
 
+inline constexpr std::size_t kMaxMembers = 16;
+// Values that they are initialised from. An array takes one for each of its elements.
+inline constexpr std::size_t kMaxValues = 64;
+
 template <class T, std::size_t... I>
-consteval bool is_made_of(std::index_sequence<I...> /*members*/) {
+consteval bool is_made_of(std::index_sequence<I...> /*values*/) {
   return requires { T{(static_cast<void>(I), AnyMember{})...}; };
 }
 
-inline constexpr std::size_t kMaxMembers = 16;
-
-template <class T, std::size_t N = kMaxMembers + 1>
-consteval std::size_t member_count() {
+// Members of a byte and more, but for a few odd ones.
+template <class T, std::size_t N = std::clamp(sizeof(T), kMaxMembers + 1, kMaxValues + 1)>
+consteval std::size_t value_count() {
   if constexpr (N == 0) {
     return 0;
   } else if constexpr (is_made_of<T>(std::make_index_sequence<N>{})) {
     return N;
   } else {
-    return member_count<T, N - 1>();
+    return value_count<T, N - 1>();
+  }
+}
+
+// Whether the values of `I` may stand in braces between those of `Before` and `After`.
+template <class T, std::size_t... Before, std::size_t... I, std::size_t... After>
+consteval bool is_made_of(std::index_sequence<Before...> /*before*/,
+                          std::index_sequence<I...> /*in braces*/,
+                          std::index_sequence<After...> /*after*/) {
+  return requires {
+    T{(static_cast<void>(Before), AnyMember{})...,
+      {(static_cast<void>(I), AnyMember{})...},
+      (static_cast<void>(After), AnyMember{})...};
+  };
+}
+
+template <class T, std::size_t Before, std::size_t N, std::size_t After>
+inline constexpr bool kHasBraces = is_made_of<T>(std::make_index_sequence<Before>{},
+                                                 std::make_index_sequence<N>{},
+                                                 std::make_index_sequence<After>{});
+
+// How many of `Total` values the member takes that takes the one at `First`. Braces around the N
+// values of an array leave room for no further value; around those of a class, which is made of one
+// value otherwise, they leave some.
+template <class T, std::size_t Total, std::size_t First, std::size_t N>
+consteval std::size_t values_of_member() {
+  if constexpr (N <= 1) {
+    return 1;
+  } else if constexpr (kHasBraces<T, First, N, Total - First - N> &&
+                       !kHasBraces<T, First, N, Total - First - N + 1>) {
+    return N;
+  } else {
+    return values_of_member<T, Total, First, N - 1>();
+  }
+}
+
+template <class T, std::size_t Total, std::size_t First = 0>
+consteval std::size_t members_from() {
+  if constexpr (First >= Total) {
+    return 0;
+  } else {
+    return 1 + members_from<T, Total, First + values_of_member<T, Total, First, Total - First>()>();
+  }
+}
+
+// More than kMaxMembers if there are too many to tell.
+template <class T>
+consteval std::size_t member_count() {
+  constexpr std::size_t kValues = value_count<T>();
+  if constexpr (kValues > kMaxValues) {
+    return kMaxMembers + 1;
+  } else {
+    return members_from<T, kValues>();
   }
 }
 

@@ -35,6 +35,14 @@ struct Outer {
   std::vector<std::map<std::string, at::Tensor>> maps;
 };
 
+struct Camera {
+  float fx, fy;
+  float centre[2];
+  double rotation[3][3];
+  at::Tensor images[2];
+  Inner inner;
+};
+
 class CheckpointArguments : public ConformanceTest {
  protected:
   // `call(run, a, b)` gives the same tensor and gradients plain and as a region. The region keeps
@@ -103,6 +111,30 @@ TEST_F(CheckpointArguments, C014c_TensorsAreFoundInNestedStructs) {
         },
         Outer{2, {a.exp(), "name"}, {{{"b", b.exp()}}}});
   });
+}
+
+TEST_F(CheckpointArguments, C014c1_TensorsAreFoundInStructsWithArrays) {
+  expect_as_plain_call([](auto run, const at::Tensor& a, const at::Tensor& b) {
+    const Camera camera{2, 3, {4, 5}, {{6}, {}, {0, 0, 7}}, {a.exp(), b.exp()}, {a.sin(), "name"}};
+    return run(
+        [](const Camera& c) {
+          return f(c.images[0] * c.images[1] * c.fx * c.centre[1] * c.rotation[2][2]) +
+                 f(*c.inner.tensor);
+        },
+        camera);
+  });
+}
+
+TEST_F(CheckpointArguments, C014c2_AChangeOfATensorInAnArrayIsNoticed) {
+  const at::Tensor a = leaf({3, 4});
+  Camera camera{.fx = 1, .fy = 2, .centre = {}, .rotation = {}, .images = {}, .inner = {}};
+  camera.images[1] = at::ones({3, 4});
+  const at::Tensor y =
+      checkpoint([](const at::Tensor& x, const Camera& c) { return (x * c.images[1]).sin().exp(); },
+                 a, camera);
+  watch(y);
+  camera.images[1].add_(1);
+  EXPECT_THROW(y.sum().backward(), MutationError);
 }
 
 TEST_F(CheckpointArguments, C014d_BorrowedElementsAreKeptUntilTheReplay) {
