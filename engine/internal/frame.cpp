@@ -117,6 +117,9 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
+  if (at::Tensor original = record_.slots[slot].original(); original.defined()) {
+    return original;
+  }
   OperatorInterceptor* const interceptor = InterceptionScope::current();
   if (interceptor != nullptr && !record_.slots[slot].shares_memory_with(value.tensor)) {
     interceptor->note_recomputed(value.tensor, record_.slots[slot].memory_provenance());

@@ -110,6 +110,9 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
                            const SlotProvenance& provenance)
     : metadata_(tensor),
       storage_(weak_storage_of(tensor)),
+      original_(metadata_.requires_grad
+                    ? c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()
+                    : tensor.getIntrusivePtr()),
       version_(tensor._version()),
       node_number_(at::sequence_number::peek()),
       producer_(producer_of(tensor)),
@@ -125,6 +128,13 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
     contents_ = std::make_unique<Contents>();
     contents_->description = without_recording(tensor, *options.describe);
   }
+}
+
+at::Tensor TensorRecord::original() const {
+  at::Tensor tensor(original_.lock());
+  const bool is_as_it_was = tensor.defined() && tensor._version() == version_ &&
+                            shares_memory_with(tensor) && metadata_.matches(tensor);
+  return is_as_it_was ? tensor : at::Tensor();
 }
 
 std::optional<std::string> TensorRecord::difference(const at::Tensor& recomputed,

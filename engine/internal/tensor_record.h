@@ -10,6 +10,8 @@
 #include <c10/core/Layout.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 
 #include <cstdint>
 #include <functional>
@@ -84,6 +86,11 @@ class TensorRecord {
   // did not make it: it came from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;
 
+  // The very tensor that was saved, if it needs no gradient, is as it was, and somebody else still
+  // has it; undefined otherwise. Autograd without hooks gives back that one, and not another of the
+  // same values.
+  at::Tensor original() const;
+
   // See is_saved_by_its_handwritten_node().
   bool is_handwritten() const { return handwritten_; }
   // Equal for the tensors that one node saves, different for those that the next node saves.
@@ -100,8 +107,11 @@ class TensorRecord {
     std::string description;
   };
 
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
   TensorMetadata metadata_;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // its address cannot be given out anew
+  WeakTensor original_;                                // null if it needs a gradient
   std::int64_t version_;
   std::uint64_t node_number_;
   const std::type_info* producer_;

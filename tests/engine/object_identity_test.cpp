@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A saved tensor that needs no gradient comes back as the object that was saved, as without a
+// region, as long as somebody else has it.
+#include <utility>
+
+#include "reprise/engine/checkpoint_scope.h"
+#include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/replay_names.h"
+
+namespace reprise::object_identity_test {
+namespace {
+
+using testing::bitwise_equal;
+using testing::expect_as_plain;
+using testing::leaf;
+using testing::Tensors;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Saves its second argument, and shows what comes back.
+struct Saves : torch::autograd::Function<Saves> {
+  static at::Tensor& received() {
+    static at::Tensor tensor;
+    return tensor;
+  }
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& y) {
+    context->save_for_backward({y});
+    return x.clone();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    received() = context->get_saved_variables()[0];
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+class ObjectIdentity : public testing::ConformanceTest,
+                       public ::testing::WithParamInterface<Replay> {
+ protected:
+  void TearDown() override {
+    Saves::received().reset();
+    ConformanceTest::TearDown();
+  }
+
+  template <class Code, class... Args>
+  auto run(Code&& code, Args&&... args) {
+    return checkpoint({.replay = GetParam()}, std::forward<Code>(code),
+                      std::forward<Args>(args)...);
+  }
+
+  // What Saves got in the backward from `y`.
+  at::Tensor received(const at::Tensor& y) {
+    watch(y).sum().backward();
+    return std::exchange(Saves::received(), at::Tensor());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Forms, ObjectIdentity, ::testing::Values(Replay::kFunction, Replay::kTape),
+                         testing::replay_name);
+
+TEST_P(ObjectIdentity, OfAnArgument) {
+  const at::Tensor a = leaf({3});
+  const at::Tensor b = at::ones({3});
+  const auto code = [](const at::Tensor& x, const at::Tensor& y) { return Saves::apply(x, y); };
+  EXPECT_TRUE(received(code(a, b)).is_same(b));
+  EXPECT_TRUE(received(run(code, a, b)).is_same(b));
+}
+
+TEST_P(ObjectIdentity, OfACapturedTensor) {
+  const at::Tensor a = leaf({3});
+  const at::Tensor b = at::ones({3});
+  EXPECT_TRUE(received(run([&](const at::Tensor& x) { return Saves::apply(x, b); }, a)).is_same(b));
+  at::Tensor y;
+  {
+    const CheckpointScope scope({.replay = Replay::kTape});
+    y = Saves::apply(a, b);
+  }
+  EXPECT_TRUE(received(y).is_same(b));
+}
+
+TEST_P(ObjectIdentity, OfATensorThatTheRegionMadeAndGaveOut) {
+  const at::Tensor a = leaf({3});
+  const auto [y, mask] = run(
+      [](const at::Tensor& x) {
+        const at::Tensor positive = x.detach() > 0;
+        return std::pair{Saves::apply(x, positive), positive};
+      },
+      a);
+  EXPECT_TRUE(received(y).is_same(mask));
+}
+
+TEST_P(ObjectIdentity, InEachBackwardAndInNestedRegions) {
+  const at::Tensor a = leaf({3});
+  const at::Tensor b = at::ones({3});
+  const auto code = [&](const at::Tensor& x) { return Saves::apply(x.sin(), b).cos(); };
+  const at::Tensor y = run([&](const at::Tensor& x) { return run(code, x.exp()); }, a);
+  for (const bool keeps : {true, false}) {
+    watch(y).sum().backward({}, keeps);
+    EXPECT_TRUE(Saves::received().is_same(b));
+  }
+}
+
+TEST_P(ObjectIdentity, IsNotKeptAliveForIt) {
+  const at::Tensor a = leaf({3});
+  at::Tensor b = at::full({3}, 2.0);
+  const c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weak(
+      b.getIntrusivePtr());
+  const at::Tensor y =
+      run([](const at::Tensor& x, const at::Tensor& z) { return Saves::apply(x, z); }, a, b);
+  b.reset();
+  EXPECT_TRUE(weak.expired());
+  EXPECT_TRUE(bitwise_equal(received(y), at::full({3}, 2.0)));
+}
+
+// With the tensor itself, the region would be in a cycle.
+TEST_P(ObjectIdentity, AGraphThatTheTensorGetsLaterIsNotHeld) {
+  const at::Tensor a = leaf({3});
+  at::Tensor b = at::ones({3});
+  const at::Tensor y =
+      watch(run([](const at::Tensor& x, const at::Tensor& z) { return Saves::apply(x, z); }, a, b));
+  b.copy_(y);
+  watch(b);
+}
+
+TEST_P(ObjectIdentity, NotOfATensorThatHasChanged) {
+  const at::Tensor a = leaf({3});
+  at::Tensor b = at::ones({3});
+  const auto code = [](const at::Tensor& x, const at::Tensor& z) { return Saves::apply(x, z); };
+  const at::Tensor of_one_that_needs_grad_now = run(code, a, b);
+  b.requires_grad_();
+  const at::Tensor found = received(of_one_that_needs_grad_now);
+  EXPECT_FALSE(found.is_same(b));
+  EXPECT_FALSE(found.requires_grad());
+
+  b = at::ones({3});
+  const CheckpointOptions accepting{.replay = GetParam(), .allow_external_mutation = true};
+  const at::Tensor of_one_that_is_changed = checkpoint(accepting, code, a, b);
+  b.add_(1);
+  EXPECT_TRUE(bitwise_equal(received(of_one_that_is_changed), at::full({3}, 2.0)));
+}
+
+}  // namespace
+}  // namespace reprise::object_identity_test
