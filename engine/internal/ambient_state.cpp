@@ -103,6 +103,7 @@ AmbientState AmbientState::capture() {
   state.default_dtype_ = c10::get_default_dtype_as_scalartype();
   state.deterministic_ = at::globalContext().deterministicAlgorithms();
   state.deterministic_warn_only_ = at::globalContext().deterministicAlgorithmsWarnOnly();
+  state.compute_ = ComputeModes::current();
   return state;
 }
 
@@ -157,6 +158,7 @@ void AmbientState::apply_over(const AmbientState& present) const {
       deterministic_warn_only_ != present.deterministic_warn_only_) {
     at::globalContext().setDeterministicAlgorithms(deterministic_, deterministic_warn_only_);
   }
+  compute_.apply_over(present.compute_);
 }
 
 AmbientStateGuard::AmbientStateGuard(const AmbientState& state)

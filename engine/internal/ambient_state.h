@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // What a replay finds around it as forward did, random numbers apart: autocast, the default dtype,
-// deterministic mode and the current devices. None of it is carried to the threads of a backward by
-// LibTorch as it was in forward.
+// deterministic mode, the current devices, and how operators compute (ComputeModes). None of it is
+// carried to the threads of a backward by LibTorch as it was in forward.
 #ifndef REPRISE_ENGINE_INTERNAL_AMBIENT_STATE_H_
 #define REPRISE_ENGINE_INTERNAL_AMBIENT_STATE_H_
 
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "reprise/engine/internal/compute_modes.h"
 #include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
@@ -23,8 +24,8 @@ namespace reprise::engine_internal {
 // A small value. Thread-compatible.
 class REPRISE_API AmbientState {
  public:
-  // Of the calling thread, and of the process for default dtype and deterministic mode. Wakes no
-  // device: one that the process has not used yet is left out.
+  // Of the calling thread, and of the process for default dtype, deterministic mode and MathModes.
+  // Wakes no device: one that the process has not used yet is left out.
   static AmbientState capture();
 
   [[nodiscard]] bool is_autocast_enabled() const noexcept { return autocast_enabled_ != 0; }
@@ -55,11 +56,13 @@ class REPRISE_API AmbientState {
   bool autocast_cache_enabled_ = true;
   bool deterministic_ = false;
   bool deterministic_warn_only_ = false;
+  ComputeModes compute_;
 };
 
 // While alive, the thread is as `state` says, with grad mode on and inference mode off; the
 // destructor puts back what the constructor found. What agrees already is not written. Default
-// dtype and deterministic mode are the process's: other threads see them changed for that long.
+// dtype, deterministic mode and MathModes are the process's: other threads see them changed for
+// that long.
 //
 // The cache of autocast's weight casts is cold when the body starts, and what the body put there is
 // dropped after it (clear_autocast_cache_if_enabled).

@@ -202,7 +202,8 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   is_factory = !is_random && is_factory_schema(schema);
   non_blocking_argument = argument_called(schema, "non_blocking");
   is_cast = schema.name() == "aten::_to_copy";
-  is_cheap = !is_random && (op.hasTag(at::Tag::pointwise) || is_batch_norm(schema.name()));
+  is_elementwise = op.hasTag(at::Tag::pointwise);
+  is_cheap = !is_random && (is_elementwise || is_batch_norm(schema.name()));
   overwrites = overwrites_targets(schema);
   ignores_targets = overwrites || undeclared || is_batch_norm(schema.name());
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());

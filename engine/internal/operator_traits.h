@@ -71,7 +71,8 @@ struct OperatorTraits {
   std::optional<std::uint32_t> probability_argument;
   // Of a copy: the argument that says whether it may arrive later.
   std::optional<std::uint32_t> non_blocking_argument;
-  bool is_cast = false;   // _to_copy
+  bool is_cast = false;  // _to_copy
+  bool is_elementwise = false;
   bool is_cheap = false;  // to compute again: elementwise, or a batch norm
   bool leaves_memory_as_it_is = false;
   // Results depend on no tensor but for its shape, dtype or device, and on no random number.

@@ -30,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
+#include "reprise/engine/internal/compute_modes.h"
 #include "reprise/engine/internal/kept_result.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/region_input.h"
@@ -118,7 +119,8 @@ class Tape {
     c10::impl::LocalDispatchKeySet keys;
     c10::ScalarType default_dtype;
     bool is_deterministic;
-    bool is_grad_enabled;  // kernels ask, though no graph is built below autograd
+    bool is_grad_enabled;   // kernels ask, though no graph is built below autograd
+    std::uint32_t compute;  // kNone: those of the region
   };
 
   struct Value {
@@ -175,6 +177,7 @@ class Tape {
   std::vector<c10::IValue> constants;
   std::vector<Context> contexts;
   std::vector<RngState> random;
+  std::vector<ComputeModes> compute;  // that the region's code has set
   absl::flat_hash_map<TapeValueId, Given> given;
   std::vector<Tensor> slots;
   // Slots without a value: saved on another thread than the recorder's, by a backward inside.

@@ -20,10 +20,11 @@ c10::DispatchKeySet excluded_keys(const Tape::Context& context) {
 
 }  // namespace
 
-TapeContextGuard::TapeContextGuard(const Tape::Context& context)
+TapeContextGuard::TapeContextGuard(const Tape& tape, const Tape::Context& context)
     : keys_(included_keys(context), excluded_keys(context)),
       grad_mode_(context.is_grad_enabled),
-      dtype_(c10::get_default_dtype()) {
+      dtype_(c10::get_default_dtype()),
+      compute_(context.compute == Tape::kNone ? nullptr : &tape.compute[context.compute]) {
   if (c10::typeMetaToScalarType(dtype_) != context.default_dtype) {
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(context.default_dtype));
   }
@@ -32,6 +33,10 @@ TapeContextGuard::TapeContextGuard(const Tape::Context& context)
     is_deterministic_ = global.deterministicAlgorithms();
     global.setDeterministicAlgorithms(context.is_deterministic,
                                       global.deterministicAlgorithmsWarnOnly());
+  }
+  if (compute_ != nullptr) {
+    found_compute_ = ComputeModes::current();
+    compute_->apply_over(found_compute_);
   }
 }
 
@@ -42,6 +47,9 @@ TapeContextGuard::~TapeContextGuard() {
   if (is_deterministic_) {
     at::Context& global = at::globalContext();
     global.setDeterministicAlgorithms(*is_deterministic_, global.deterministicAlgorithmsWarnOnly());
+  }
+  if (compute_ != nullptr) {
+    found_compute_.apply_over(*compute_);
   }
 }
 

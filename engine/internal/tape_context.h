@@ -17,7 +17,7 @@ namespace reprise::engine_internal {
 
 class TapeContextGuard {
  public:
-  explicit TapeContextGuard(const Tape::Context& context);
+  TapeContextGuard(const Tape& tape, const Tape::Context& context);
   ~TapeContextGuard();
   TapeContextGuard(const TapeContextGuard&) = delete;
   TapeContextGuard& operator=(const TapeContextGuard&) = delete;
@@ -27,6 +27,8 @@ class TapeContextGuard {
   c10::AutoGradMode grad_mode_;  // kernels ask for it
   caffe2::TypeMeta dtype_;
   std::optional<bool> is_deterministic_;
+  const ComputeModes* const compute_;  // those that are set; null for the region's
+  ComputeModes found_compute_;
 };
 
 }  // namespace reprise::engine_internal

@@ -76,7 +76,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
     return;
   }
   op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
-  op.context = current_context();
+  op.context = current_context(traits);
   op.is_cheap = traits.is_cheap;
   op.transfer = traits.transfer;
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
@@ -207,7 +207,11 @@ std::uint32_t TapeRecorder::find_geometry(Geometry geometry) {
   return next;
 }
 
-std::uint32_t TapeRecorder::current_context() {
+std::uint32_t TapeRecorder::current_context(const OperatorTraits& traits) {
+  if (!compute_now_.is_current(traits.is_elementwise)) {
+    compute_now_ = ComputeModes::current();
+    compute_index_now_ = find_compute(compute_now_);
+  }
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   const auto dtype = c10::get_default_dtype_as_scalartype();
   const bool is_deterministic = at::globalContext().deterministicAlgorithms();
@@ -215,14 +219,26 @@ std::uint32_t TapeRecorder::current_context() {
   const auto is_current = [&](const Tape::Context& context) {
     return context.keys.included_ == keys.included_ && context.keys.excluded_ == keys.excluded_ &&
            context.default_dtype == dtype && context.is_deterministic == is_deterministic &&
-           context.is_grad_enabled == is_grad_enabled;
+           context.is_grad_enabled == is_grad_enabled && context.compute == compute_index_now_;
   };
   const auto found = std::find_if(tape_.contexts.rbegin(), tape_.contexts.rend(), is_current);
   if (found != tape_.contexts.rend()) {
     return static_cast<std::uint32_t>(tape_.contexts.rend() - found - 1);
   }
-  tape_.contexts.push_back({keys, dtype, is_deterministic, is_grad_enabled});
+  tape_.contexts.push_back({keys, dtype, is_deterministic, is_grad_enabled, compute_index_now_});
   return static_cast<std::uint32_t>(tape_.contexts.size() - 1);
+}
+
+std::uint32_t TapeRecorder::find_compute(const ComputeModes& modes) {
+  if (modes == compute_at_entry_) {
+    return Tape::kNone;
+  }
+  const auto known = std::find(tape_.compute.begin(), tape_.compute.end(), modes);
+  const auto index = static_cast<std::uint32_t>(known - tape_.compute.begin());
+  if (known == tape_.compute.end()) {
+    tape_.compute.push_back(modes);
+  }
+  return index;
 }
 
 TapeValueId TapeRecorder::new_value(Memory memory, const at::Tensor& tensor, Tape::Value value,

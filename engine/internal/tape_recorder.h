@@ -119,7 +119,8 @@ class TapeRecorder final : public PolicyRegion {
   std::uint32_t constant(const c10::IValue& value);
   std::uint32_t geometry_of(const at::Tensor& tensor);
   std::uint32_t find_geometry(Geometry geometry);
-  std::uint32_t current_context();
+  std::uint32_t current_context(const OperatorTraits& traits);
+  std::uint32_t find_compute(const ComputeModes& modes);
 
   // Storages and values.
   Tape::Tensor look_up(const at::Tensor& tensor, Use use);
@@ -186,6 +187,9 @@ class TapeRecorder final : public PolicyRegion {
   Tape& tape_;
   const Options options_;
   OperatorInterceptor* const next_;
+  const ComputeModes compute_at_entry_ = ComputeModes::current();
+  ComputeModes compute_now_ = compute_at_entry_;   // as last seen
+  std::uint32_t compute_index_now_ = Tape::kNone;  // on the tape
   const int backward_;  // in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;

@@ -171,7 +171,7 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
     tape_.random[op.random].restore();
   }
   {
-    const TapeContextGuard context(tape_.contexts[op.context]);
+    const TapeContextGuard context(tape_, tape_.contexts[op.context]);
     // LibTorch returns out= arguments by reference, and pushes them when it has dropped its own.
     const torch::jit::Stack held = op.end_write > op.first_write ? stack : torch::jit::Stack();
     op.op.callBoxed(&stack);
