@@ -128,7 +128,9 @@ struct CheckpointOptions {
   bool debug = false;
 
   // Accept that a tensor which the region reads was changed in place between forward and replay
-  // (parameters that are re-sharded in place, say). The replay then sees the new values.
+  // (parameters that are re-sharded in place, say). The replay then sees the new values. Leaves
+  // that need a gradient may be freed meanwhile, by resizing their storage or by set_data(), and
+  // are not held: they are read as they are when a replay, or backward, comes to them.
   bool allow_external_mutation = false;
 
   // Accept that a result which the policy keeps was changed in place. The replay then computes

@@ -148,7 +148,8 @@ class ForwardRegion::Impl {
         tape_options_{.preserves_rng = options.preserve_rng_state,
                       .through_hooks = options.respect_saved_tensors_hooks,
                       .input_store = options.input_store,
-                      .needs_transfers = !effective_early_stop(options.early_stop)} {
+                      .needs_transfers = !effective_early_stop(options.early_stop),
+                      .follows_parameters = options.allow_external_mutation} {
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());

@@ -103,6 +103,11 @@ bool Frame::complete_forward(bool may_pack) {
 }
 
 at::Tensor Frame::unpack(std::uint32_t slot) {
+  if (record_.allow_external_mutation) {
+    if (at::Tensor parameter = record_.slots[slot].parameter_now(); parameter.defined()) {
+      return parameter;
+    }
+  }
   const Request request = current_request();
   const std::shared_ptr<Session> session = open(request);
   RecomputedTensor value;
@@ -169,8 +174,10 @@ std::shared_ptr<Session> Frame::open(const Request& request) {
   return session;
 }
 
+// A parameter that may be freed and gathered is not held for later: unpack() looks for it itself.
 bool Frame::wants(const Session& session, std::uint32_t slot) const {
-  return alive_[slot] && session.wants(slot);
+  const bool is_followed = record_.allow_external_mutation && record_.slots[slot].is_parameter();
+  return alive_[slot] && !is_followed && session.wants(slot);
 }
 
 bool Frame::wants_any(const Session& session) const {

@@ -10,6 +10,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstdint>
+
 #include "absl/container/inlined_vector.h"
 
 namespace reprise::engine_internal {
@@ -32,6 +34,20 @@ inline Memory memory_of(const at::Tensor& tensor) {
 inline bool is_memory_lent(const at::Tensor& tensor) {
   const c10::DataPtr& data = tensor.storage().data_ptr();
   return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
+}
+
+// True if it looks at more bytes than its storage has, as a parameter does that an outside manager
+// has freed by resizing its storage.
+inline bool is_beyond_storage(const at::Tensor& tensor) {
+  if (tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) {
+    return false;
+  }
+  std::int64_t last = tensor.storage_offset();
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    last += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  return (last + 1) * static_cast<std::int64_t>(tensor.itemsize()) > bytes;
 }
 
 inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {

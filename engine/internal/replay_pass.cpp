@@ -168,6 +168,9 @@ bool ReplayPass::is_inside(const at::Tensor& tensor) const {
 // Without the lock: a check may run operators, or the user's function.
 void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   const TensorRecord& saved = record_.slots[slot];
+  if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
+    return;
+  }
   auto difference = saved.difference(tensor, record_.check_options());
   auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
   auto mutation = mutation_of(saved, tensor);

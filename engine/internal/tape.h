@@ -141,6 +141,7 @@ class Tape {
     std::optional<RegionInput> input;  // instead, when forward has ended
     std::uint32_t geometry = kNone;    // of the tensor in `kept` or `input`
     bool is_parameter = false;
+    at::Tensor parameter;             // instead of both: as it is when a replay reads it
     std::optional<std::string> lost;  // words for an error, if it has been overwritten
   };
 
@@ -176,8 +177,8 @@ class Tape {
   std::vector<Geometry> geometries;
   std::vector<c10::IValue> constants;
   std::vector<Context> contexts;
-  std::vector<RngState> random;
   std::vector<ComputeModes> compute;  // that the region's code has set
+  std::vector<RngState> random;
   absl::flat_hash_map<TapeValueId, Given> given;
   std::vector<Tensor> slots;
   // Slots without a value: saved on another thread than the recorder's, by a backward inside.

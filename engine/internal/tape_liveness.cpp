@@ -217,7 +217,7 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
     if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
       input.lost = lost_words(input);
     }
-    if (otherwise[value]) {
+    if (otherwise[value] && !input.parameter.defined()) {
       input.kept.alias = flat(input.kept.alias);
       input.geometry = geometry_of(input.kept.alias);
     }

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/tape_run.h"
+#include "reprise/hooks/internal/hook_stack.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -64,6 +66,11 @@ TapeRun::Base TapeRun::load(TapeValueId value) {
   TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
   Tape::Given& given = found->second;
   at::Tensor tensor = load_tensor(given);
+  if (given.why == Why::kOutside && is_beyond_storage(tensor)) {
+    fail_mutated(c10::str("a tensor from outside the region, ", TensorMetadata(tensor).to_string(),
+                          ", whose storage has been resized to ", tensor.storage().nbytes(),
+                          " bytes since"));
+  }
   work_[value].is_brought_back =
       given.kept.stored != nullptr || (given.input && given.input->is_packed());
   if (given.geometry != Tape::kNone) {
@@ -76,7 +83,29 @@ std::int64_t TapeRun::shift_of(const at::Tensor& tensor, std::uint32_t geometry)
   return geometry == Tape::kNone ? 0 : tensor.storage_offset() - tape_.geometries[geometry].offset;
 }
 
+// Of an outside manager's, that may have freed and gathered it since.
+at::Tensor TapeRun::parameter_now(const Tape::Given& given) const {
+  const Geometry& geometry = tape_.geometries[given.geometry];
+  at::Tensor now = hooks_internal::detached_alias(given.parameter);
+  const bool is_whole = std::equal(geometry.sizes.begin(), geometry.sizes.end(),
+                                   now.sizes().begin(), now.sizes().end()) &&
+                        !is_beyond_storage(now);
+  if (!is_whole) {
+    throw MutationError(c10::str(
+        "[checkpoint] region '", record_.name,
+        "': ", running_ ? words(*running_) : "a saved tensor", running_ ? " reads" : " is",
+        " a parameter, ", geometry.dtype, " [", c10::Join(", ", geometry.sizes),
+        "], which has been freed since and is now ", TensorMetadata(now).to_string(),
+        " in a storage of ", now.storage().nbytes(),
+        " bytes. Whatever has freed it has to gather it before backward comes to this region"));
+  }
+  return now;
+}
+
 at::Tensor TapeRun::load_tensor(Tape::Given& given) const {
+  if (given.parameter.defined()) {
+    return parameter_now(given);
+  }
   const bool may_change = record_.allow_external_mutation;
   if (given.lost && !may_change) {
     fail_mutated(c10::str("a tensor from outside the region, ", *given.lost));

@@ -41,6 +41,20 @@ std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
   return has_host ? index : std::nullopt;
 }
 
+// The parameter that the tensor is, or is a view of; undefined for others.
+at::Tensor parameter_of(const at::Tensor& tensor) {
+  const auto is_parameter = [](const at::Tensor& t) {
+    return t.is_leaf() && t.requires_grad() && !t.is_view() && is_dense(t) && !t.is_inference();
+  };
+  if (is_parameter(tensor)) {
+    return tensor;
+  }
+  const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : at::Tensor();
+  const bool is_of_parameter =
+      base.defined() && is_parameter(base) && memory_of(base) == memory_of(tensor);
+  return is_of_parameter ? base : at::Tensor();
+}
+
 }  // namespace
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
@@ -259,9 +273,17 @@ TapeValueId TapeRecorder::new_given(Memory memory, const at::Tensor& tensor, Why
   const TapeValueId id = new_value(memory, tensor, {}, /*is_outside=*/true);
   Tape::Given given;
   given.why = why;
-  given.kept = KeptResult(tensor);
-  given.geometry = info_[id].geometry;
   given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  if (options_.follows_parameters && why == Why::kOutside) {
+    given.parameter = parameter_of(tensor);
+  }
+  if (given.parameter.defined()) {
+    given.is_parameter = true;
+    given.geometry = geometry_of(given.parameter);
+  } else {
+    given.kept = KeptResult(tensor);
+    given.geometry = info_[id].geometry;
+  }
   tape_.given.emplace(id, std::move(given));
   outside_.push_back(id);
   return id;

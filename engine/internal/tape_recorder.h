@@ -40,7 +40,8 @@ class TapeRecorder final : public PolicyRegion {
     bool preserves_rng = true;
     bool through_hooks = false;  // what the policy keeps
     std::shared_ptr<ActivationStore> input_store = nullptr;
-    bool needs_transfers = false;  // all collectives are run again, needed or not
+    bool needs_transfers = false;     // all collectives are run again, needed or not
+    bool follows_parameters = false;  // given as they are when a replay reads them
   };
 
   // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
@@ -186,10 +187,10 @@ class TapeRecorder final : public PolicyRegion {
 
   Tape& tape_;
   const Options options_;
-  OperatorInterceptor* const next_;
   const ComputeModes compute_at_entry_ = ComputeModes::current();
   ComputeModes compute_now_ = compute_at_entry_;   // as last seen
   std::uint32_t compute_index_now_ = Tape::kNone;  // on the tape
+  OperatorInterceptor* const next_;
   const int backward_;  // in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;

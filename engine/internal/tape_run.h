@@ -94,6 +94,7 @@ class TapeRun {
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value);
   at::Tensor load_tensor(Tape::Given& given) const;
+  at::Tensor parameter_now(const Tape::Given& given) const;
   // Of a tensor that had the geometry in forward; 0 without one.
   std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);

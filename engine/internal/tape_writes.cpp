@@ -69,6 +69,7 @@ void TapeRecorder::prepare_write_outside(const OperatorCall& call, const Written
   const bool is_read = info_[write.before].is_read && !is_saved_for_later;
   if (is_read || (is_run_again && is_read_by_it)) {
     before.why = Why::kCopied;
+    before.parameter.reset();
     const at::Tensor state = state_of(call, write);
     if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
       before.kept = KeptResult(copy_of(state));
@@ -80,6 +81,11 @@ void TapeRecorder::prepare_write_outside(const OperatorCall& call, const Written
     before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
   } else if (is_run_again) {
     before.why = Why::kScratch;
+    if (before.parameter.defined()) {
+      before.parameter.reset();
+      before.kept = KeptResult(write.tensor);
+      before.geometry = geometry_of(write.tensor);
+    }
   }
 }
 
@@ -134,7 +140,8 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
       continue;
     }
     Tape::Given& before = tape_.given.at(write.before);
-    if (before.why == Why::kOutside && !before.lost && !call.traits.undeclared) {
+    if (before.why == Why::kOutside && !before.lost && !call.traits.undeclared &&
+        !before.parameter.defined()) {
       before.lost = lost_words(before);  // also where an enclosing replay leaves the write out
     }
     const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);

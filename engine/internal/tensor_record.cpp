@@ -44,6 +44,9 @@ const std::type_info* producer_of(const at::Tensor& tensor) {
   return node == nullptr ? nullptr : &typeid(*node);
 }
 
+// Of a parameter.
+bool is_freed(const at::Tensor& tensor) { return tensor.numel() == 0 || is_beyond_storage(tensor); }
+
 template <class Function>
 auto without_recording(const at::Tensor& tensor, Function&& function) {
   const hooks_internal::UnseenScope unseen;
@@ -110,7 +113,9 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
                            const SlotProvenance& provenance)
     : metadata_(tensor),
       storage_(weak_storage_of(tensor)),
-      original_(metadata_.requires_grad
+      is_parameter_(metadata_.requires_grad && tensor.is_leaf() && !tensor.is_view()),
+      is_freed_(is_parameter_ && is_freed(tensor)),
+      original_(metadata_.requires_grad && !is_parameter_
                     ? c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()
                     : tensor.getIntrusivePtr()),
       version_(tensor._version()),
@@ -118,7 +123,7 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
       producer_(producer_of(tensor)),
       handwritten_(is_saved_by_its_handwritten_node(tensor)),
       provenance_(provenance) {
-  if (provenance.is_unset) {
+  if (provenance.is_unset || is_freed_) {
     return;
   }
   if (options.check == DeterminismCheck::kValues) {
@@ -130,7 +135,22 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
   }
 }
 
+at::Tensor TensorRecord::parameter_now() const {
+  const at::Tensor tensor(is_parameter_ ? original_.lock() : decltype(original_.lock())());
+  const bool is_whole = tensor.defined() && tensor.requires_grad() && !is_freed(tensor) &&
+                        (is_freed_ || metadata_.matches_shape(tensor));
+  return is_whole ? hooks_internal::detached_alias(tensor) : at::Tensor();
+}
+
+bool TensorRecord::is_freed_in_one(const at::Tensor& recomputed) const {
+  return is_parameter_ && recomputed.is_leaf() && recomputed.requires_grad() &&
+         is_freed_ != is_freed(recomputed);
+}
+
 at::Tensor TensorRecord::original() const {
+  if (metadata_.requires_grad) {
+    return {};
+  }
   at::Tensor tensor(original_.lock());
   const bool is_as_it_was = tensor.defined() && tensor._version() == version_ &&
                             shares_memory_with(tensor) && metadata_.matches(tensor);
@@ -152,6 +172,9 @@ std::optional<std::string> TensorRecord::difference_of_contents(
     const at::Tensor& recomputed, const RecordOptions& options) const {
   if (contents_ == nullptr) {
     return std::nullopt;
+  }
+  if (is_beyond_storage(recomputed)) {
+    return c10::str("saved: ", metadata_.to_string(), "; the memory of it has been freed since");
   }
   if (options.check == DeterminismCheck::kCallback) {
     const std::string now = without_recording(recomputed, *options.describe);

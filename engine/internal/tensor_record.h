@@ -86,6 +86,14 @@ class TensorRecord {
   // did not make it: it came from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;
 
+  // A leaf that needs a gradient.
+  bool is_parameter() const { return is_parameter_; }
+  // The parameter that was saved, as it is now, if it is there and not freed: an alias without
+  // graph. Undefined otherwise.
+  at::Tensor parameter_now() const;
+  // Whether it is the parameter, and freed either when it was saved or now, and not both.
+  bool is_freed_in_one(const at::Tensor& recomputed) const;
+
   // The very tensor that was saved, if it needs no gradient, is as it was, and somebody else still
   // has it; undefined otherwise. Autograd without hooks gives back that one, and not another of the
   // same values.
@@ -111,7 +119,9 @@ class TensorRecord {
 
   TensorMetadata metadata_;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // its address cannot be given out anew
-  WeakTensor original_;                                // null if it needs a gradient
+  bool is_parameter_;
+  bool is_freed_;        // without elements, or without memory
+  WeakTensor original_;  // null if it has a graph
   std::int64_t version_;
   std::uint64_t node_number_;
   const std::type_info* producer_;
