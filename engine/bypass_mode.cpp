@@ -2,21 +2,24 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/bypass_mode.h"
 
+#include <variant>
+
 #include "reprise/engine/internal/bypass.h"
+#include "reprise/hooks/internal/thread_stack.h"
 
 namespace reprise {
 namespace {
 
-thread_local int bypasses = 0;
+thread_local hooks_internal::ThreadStack<std::monostate> bypasses;
 
 }  // namespace
 
-BypassModeGuard::BypassModeGuard() { ++bypasses; }
-BypassModeGuard::~BypassModeGuard() { --bypasses; }
+BypassModeGuard::BypassModeGuard() : entry_(bypasses.push({})) {}
+BypassModeGuard::~BypassModeGuard() { bypasses.end(*entry_); }
 
 namespace engine_internal {
 
-bool is_bypassed() noexcept { return bypasses > 0; }
+bool is_bypassed() noexcept { return bypasses.innermost() != nullptr; }
 
 }  // namespace engine_internal
 }  // namespace reprise

@@ -25,9 +25,15 @@
 #ifndef REPRISE_ENGINE_BYPASS_MODE_H_
 #define REPRISE_ENGINE_BYPASS_MODE_H_
 
+#include <memory>
+
 #include "reprise/hooks/export.h"
 
 namespace reprise {
+
+namespace hooks_internal {
+class ThreadStackEntry;
+}
 
 // While alive, policies are not asked for the operators of this thread, and a recomputation does
 // not count them; it runs them each time. What they write of tensors from outside the region is
@@ -39,6 +45,9 @@ class [[nodiscard]] REPRISE_API BypassModeGuard {
   ~BypassModeGuard();
   BypassModeGuard(const BypassModeGuard&) = delete;
   BypassModeGuard& operator=(const BypassModeGuard&) = delete;
+
+ private:
+  std::shared_ptr<hooks_internal::ThreadStackEntry> entry_;
 };
 
 }  // namespace reprise

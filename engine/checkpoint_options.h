@@ -29,6 +29,10 @@
 
 namespace reprise {
 
+namespace hooks_internal {
+class ThreadStackEntry;
+}
+
 class ActivationStore;
 
 // How what a replay saves is compared with what forward saved, slot by slot.
@@ -175,7 +179,7 @@ class [[nodiscard]] REPRISE_API EarlyStopGuard {
   EarlyStopGuard& operator=(const EarlyStopGuard&) = delete;
 
  private:
-  std::optional<bool> previous_;
+  std::shared_ptr<hooks_internal::ThreadStackEntry> entry_;
 };
 
 }  // namespace reprise

@@ -21,7 +21,8 @@
 //   loss(h).backward();
 //
 // Thread-safety: a scope concerns the thread that has made it, and must end there, before the
-// scopes and guards that were made earlier. Backward may run on any threads.
+// scopes and regions that were made earlier. One that ends otherwise goes on until its thread comes
+// by, and what it has saved is a CheckpointError in backward. Backward may run on any threads.
 #ifndef REPRISE_ENGINE_CHECKPOINT_SCOPE_H_
 #define REPRISE_ENGINE_CHECKPOINT_SCOPE_H_
 

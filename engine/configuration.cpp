@@ -11,6 +11,7 @@
 
 #include "reprise/engine/activation_checkpointing_config.h"
 #include "reprise/hooks/host_store.h"
+#include "reprise/hooks/internal/thread_stack.h"
 #include "reprise/hooks/slab_store.h"
 
 namespace reprise {
@@ -21,7 +22,7 @@ namespace {
 
 using ConfigurationPtr = std::shared_ptr<const Configuration>;
 
-thread_local ConfigurationPtr t_configuration;
+thread_local hooks_internal::ThreadStack<ConfigurationPtr> t_configurations;
 
 std::atomic<bool> g_is_configured{false};  // asked at each region's entry
 
@@ -100,16 +101,16 @@ bool is_configured() { return g_is_configured; }
 void reset_configuration() { replace(nullptr); }
 
 struct ConfigurationGuard::State {
-  ConfigurationPtr previous;
+  hooks_internal::ThreadStackEntryPtr entry;
 };
 
 ConfigurationGuard::ConfigurationGuard(const ActivationCheckpointingConfig& config,
                                        std::shared_ptr<ActivationStore> partitioned)
     : state_(std::make_unique<State>()) {
-  state_->previous = std::exchange(t_configuration, make(config, std::move(partitioned)));
+  state_->entry = t_configurations.push(make(config, std::move(partitioned)));
 }
 
-ConfigurationGuard::~ConfigurationGuard() { t_configuration = std::move(state_->previous); }
+ConfigurationGuard::~ConfigurationGuard() { t_configurations.end(*state_->entry); }
 
 void see_memory_usage(std::string_view message, bool force) {
   const ConfigurationPtr configuration = engine_internal::current_configuration();
@@ -121,8 +122,8 @@ void see_memory_usage(std::string_view message, bool force) {
 namespace engine_internal {
 
 ConfigurationPtr current_configuration() {
-  if (t_configuration) {
-    return t_configuration;
+  if (const ConfigurationPtr* const guard = t_configurations.innermost()) {
+    return *guard;
   }
   if (!g_is_configured.load(std::memory_order_relaxed)) {
     return nullptr;

@@ -18,11 +18,16 @@
 #ifndef REPRISE_ENGINE_DEBUG_MODE_H_
 #define REPRISE_ENGINE_DEBUG_MODE_H_
 
+#include <memory>
 #include <optional>
 
 #include "reprise/hooks/export.h"
 
 namespace reprise {
+
+namespace hooks_internal {
+class ThreadStackEntry;
+}
 
 // Overrides `CheckpointOptions::debug` for every region of the process whose forward starts from
 // now on; std::nullopt leaves it to the options again.
@@ -38,7 +43,7 @@ class [[nodiscard]] REPRISE_API DebugModeGuard {
   DebugModeGuard& operator=(const DebugModeGuard&) = delete;
 
  private:
-  std::optional<bool> previous_;
+  std::shared_ptr<hooks_internal::ThreadStackEntry> entry_;
 };
 
 }  // namespace reprise

@@ -24,12 +24,6 @@ c10::DebugInfoKind group_kind() {
   return hooks_internal::own_debug_info_kind<kGroupKindName, 0xC8>();
 }
 
-class GroupInfo final : public c10::DebugInfoBase {
- public:
-  explicit GroupInfo(std::shared_ptr<GroupState> group) : group(std::move(group)) {}
-  const std::shared_ptr<GroupState> group;
-};
-
 std::int64_t next_group_number() {
   static std::atomic<std::int64_t> next{0};
   return next.fetch_add(1);
@@ -37,11 +31,43 @@ std::int64_t next_group_number() {
 
 }  // namespace
 
+class GroupInfo final : public c10::DebugInfoBase {
+ public:
+  explicit GroupInfo(std::shared_ptr<GroupState> group)
+      : group(std::move(group)), outside_(c10::ThreadLocalDebugInfo::current()) {}
+
+  static GroupInfo* innermost() noexcept {
+    return static_cast<GroupInfo*>(c10::ThreadLocalDebugInfo::get(group_kind()));
+  }
+
+  void push(const std::shared_ptr<GroupInfo>& self) {
+    c10::ThreadLocalDebugInfo::_push(group_kind(), self);
+    link_ = c10::ThreadLocalDebugInfo::current().get();
+  }
+
+  // Takes those that have ended off the top of this thread's stack.
+  static void pop_ended() noexcept {
+    GroupInfo* top = innermost();
+    while (top != nullptr && !top->is_open &&
+           c10::ThreadLocalDebugInfo::current().get() == top->link_) {
+      c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(top->outside_);
+      top = innermost();
+    }
+  }
+
+  const std::shared_ptr<GroupState> group;
+  std::atomic<bool> is_open{true};
+
+ private:
+  std::shared_ptr<c10::ThreadLocalDebugInfo> outside_;
+  c10::ThreadLocalDebugInfo* link_ = nullptr;  // that holds it
+};
+
 GroupState::GroupState() : number_(next_group_number()) {}
 
 std::shared_ptr<GroupState> GroupState::entered() {
-  const auto* info = static_cast<GroupInfo*>(c10::ThreadLocalDebugInfo::get(group_kind()));
-  return info == nullptr ? nullptr : info->group;
+  const GroupInfo* const info = GroupInfo::innermost();
+  return info == nullptr || !info->is_open ? nullptr : info->group;
 }
 
 void GroupState::add(Frames& frames, const std::weak_ptr<Frame>& frame) {
@@ -88,8 +114,16 @@ void GroupState::release() {
   }
 }
 
-GroupScope::GroupScope(std::shared_ptr<GroupState> group)
-    : guard_(group_kind(), std::make_shared<GroupInfo>(std::move(group))) {}
+GroupScope::GroupScope(std::shared_ptr<GroupState> group) {
+  GroupInfo::pop_ended();
+  info_ = std::make_shared<GroupInfo>(std::move(group));
+  info_->push(info_);
+}
+
+GroupScope::~GroupScope() {
+  info_->is_open = false;
+  GroupInfo::pop_ended();
+}
 
 }  // namespace engine_internal
 

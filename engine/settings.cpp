@@ -5,39 +5,44 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/debug_mode.h"
+#include "reprise/hooks/internal/thread_stack.h"
 
 namespace reprise {
 namespace {
 
-thread_local std::optional<bool> t_early_stop;
-thread_local std::optional<bool> t_debug;
+using hooks_internal::ThreadStack;
+
+thread_local ThreadStack<bool> t_early_stop;
+thread_local ThreadStack<bool> t_debug;
 
 enum class Setting : std::uint8_t { kUnset, kOff, kOn };
 std::atomic<Setting> g_debug{Setting::kUnset};
 
 }  // namespace
 
-EarlyStopGuard::EarlyStopGuard(bool enabled) : previous_(std::exchange(t_early_stop, enabled)) {}
-EarlyStopGuard::~EarlyStopGuard() { t_early_stop = previous_; }
+EarlyStopGuard::EarlyStopGuard(bool enabled) : entry_(t_early_stop.push(enabled)) {}
+EarlyStopGuard::~EarlyStopGuard() { t_early_stop.end(*entry_); }
 
 void set_checkpoint_debug_enabled(std::optional<bool> enabled) noexcept {
   g_debug.store(!enabled ? Setting::kUnset : (*enabled ? Setting::kOn : Setting::kOff));
 }
 
-DebugModeGuard::DebugModeGuard(bool enabled) : previous_(std::exchange(t_debug, enabled)) {}
-DebugModeGuard::~DebugModeGuard() { t_debug = previous_; }
+DebugModeGuard::DebugModeGuard(bool enabled) : entry_(t_debug.push(enabled)) {}
+DebugModeGuard::~DebugModeGuard() { t_debug.end(*entry_); }
 
 namespace engine_internal {
 
-bool effective_early_stop(bool option) noexcept { return t_early_stop.value_or(option); }
+bool effective_early_stop(bool option) noexcept {
+  const bool* const guard = t_early_stop.innermost();
+  return guard == nullptr ? option : *guard;
+}
 
 bool effective_debug(bool option) noexcept {
-  if (t_debug) {
-    return *t_debug;
+  if (const bool* const guard = t_debug.innermost()) {
+    return *guard;
   }
   const Setting setting = g_debug.load(std::memory_order_relaxed);
   return setting == Setting::kUnset ? option : setting == Setting::kOn;

@@ -2,33 +2,56 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/policies/name_scope.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "reprise/hooks/internal/thread_stack.h"
 #include "reprise/policies/internal/name_path.h"
 
 namespace reprise {
 namespace {
 
-std::vector<std::string>& scopes() {
-  thread_local std::vector<std::string> names;
-  return names;
-}
+using hooks_internal::ThreadStackEntry;
+
+// Of a thread, outermost first.
+class Names {
+ public:
+  std::shared_ptr<ThreadStackEntry> push(std::string name) {
+    drop_ended();
+    names_.push_back(std::move(name));
+    return entries_.emplace_back(std::make_shared<ThreadStackEntry>());
+  }
+
+  std::span<const std::string> get() noexcept {
+    drop_ended();
+    return names_;
+  }
+
+ private:
+  // With those that were made inside them.
+  void drop_ended() noexcept {
+    const auto ended = std::find_if(entries_.begin(), entries_.end(),
+                                    [](const auto& entry) { return !entry->is_open(); });
+    names_.erase(names_.begin() + (ended - entries_.begin()), names_.end());
+    entries_.erase(ended, entries_.end());
+  }
+
+  std::vector<std::string> names_;
+  std::vector<std::shared_ptr<ThreadStackEntry>> entries_;
+};
+
+thread_local Names names;
 
 }  // namespace
 
-NameScope::NameScope(std::string name) : found_depth_(scopes().size()) {
+NameScope::NameScope(std::string name) {
   policies_internal::check_path(name, "policies.NameScope");
-  scopes().push_back(std::move(name));
+  entry_ = names.push(std::move(name));
 }
 
-NameScope::~NameScope() {
-  std::vector<std::string>& names = scopes();
-  while (names.size() > found_depth_) {
-    names.pop_back();
-  }
-}
+NameScope::~NameScope() { entry_->end(); }
 
-std::span<const std::string> NameScope::current() noexcept { return scopes(); }
+std::span<const std::string> NameScope::current() noexcept { return names.get(); }
 
 }  // namespace reprise

@@ -21,7 +21,7 @@
 #ifndef REPRISE_POLICIES_NAME_SCOPE_H_
 #define REPRISE_POLICIES_NAME_SCOPE_H_
 
-#include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -29,8 +29,13 @@
 
 namespace reprise {
 
+namespace hooks_internal {
+class ThreadStackEntry;
+}
+
 // While alive, adds `name` to the path of what runs on this thread. A name that contains '/' stands
-// for several scopes at once. Destroyed on the thread that made it, the last made first.
+// for several scopes at once. Scopes may end in any order, and on any thread; with one end those
+// made inside it.
 class [[nodiscard]] REPRISE_API NameScope {
  public:
   // std::invalid_argument if the name is empty, begins or ends with '/', or contains "//".
@@ -44,7 +49,7 @@ class [[nodiscard]] REPRISE_API NameScope {
   [[nodiscard]] static std::span<const std::string> current() noexcept;
 
  private:
-  std::size_t found_depth_;
+  std::shared_ptr<hooks_internal::ThreadStackEntry> entry_;
 };
 
 }  // namespace reprise

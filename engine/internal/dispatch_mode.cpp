@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/region_scope.h"
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/unseen_scope.h"
 
@@ -36,6 +37,9 @@ constinit thread_local Interception of_thread;
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
+  if (RegionScope::is_innermost_abandoned()) {
+    RegionScope::end_abandoned();
+  }
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   Interception& thread = of_thread;
   OperatorInterceptor* const interceptor = thread.if_seen();

@@ -4,6 +4,7 @@
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "reprise/engine/internal/boundary.h"
 #include "reprise/engine/internal/configuration.h"
 #include "reprise/engine/internal/frame.h"
@@ -187,6 +189,15 @@ class ForwardRegion::Impl {
     scope_.emplace(frame_->name(), asks);
   }
 
+  RegionScope& scope() { return *scope_; }
+
+  void refuse_replays() {
+    frame_->refuse_replays(c10::str(
+        "[checkpoint] region ", scope_->why_not(),
+        ". Regions and scopes end on their thread, in the reverse order of their beginning; what "
+        "this one has saved cannot be recomputed"));
+  }
+
   void finish() {
     scope_.reset();
     selecting_.reset();
@@ -277,15 +288,37 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
 ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                              RegionInputs inputs) {
   apply_configuration(options);
-  impl_ = std::make_unique<Impl>(std::move(options), std::move(code), std::move(inputs));
+  impl_ = std::make_shared<Impl>(std::move(options), std::move(code), std::move(inputs));
 }
 
 ForwardRegion::ForwardRegion(CheckpointOptions options)
     : ForwardRegion(std::move(options), nullptr, {}) {}
 
-ForwardRegion::~ForwardRegion() = default;
+ForwardRegion::~ForwardRegion() {
+  if (impl_ != nullptr && !abandon_unless_innermost()) {
+    impl_.reset();
+    RegionScope::end_abandoned();
+  }
+}
 
-void ForwardRegion::finish() { impl_->finish(); }
+void ForwardRegion::finish() {
+  if (abandon_unless_innermost()) {
+    return;
+  }
+  const std::shared_ptr<Impl> ended = std::move(impl_);
+  const absl::Cleanup of_others = [] { RegionScope::end_abandoned(); };
+  ended->finish();
+}
+
+bool ForwardRegion::abandon_unless_innermost() noexcept {
+  if (impl_->scope().may_end()) {
+    return false;
+  }
+  impl_->refuse_replays();
+  RegionScope& scope = impl_->scope();
+  scope.abandon(std::move(impl_));
+  return true;
+}
 
 RegionCode::~RegionCode() = default;
 

@@ -46,12 +46,15 @@ class REPRISE_API ForwardRegion {
     }
   }
 
-  // Leaves. Throws what the surrounding saved-tensor hooks throw.
+  // Leaves. Throws what the surrounding saved-tensor hooks throw. Where it cannot leave, it is
+  // abandoned, see Note [Abandoned regions]: then what it has saved is an error in backward.
   void finish();
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  bool abandon_unless_innermost() noexcept;
+
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace reprise::engine_internal

@@ -155,10 +155,18 @@ std::shared_ptr<Session> Frame::find(SessionId id) {
   return nullptr;
 }
 
+void Frame::refuse_replays(std::string why) {
+  const MutexLock lock(mutex_);
+  refusal_ = std::move(why);
+}
+
 std::shared_ptr<Session> Frame::open(const Request& request) {
   std::shared_ptr<Session> session;
   {
     const MutexLock lock(mutex_);
+    if (!refusal_.empty()) {
+      throw CheckpointError(refusal_);
+    }
     if ((session = find(request.session))) {
       return session;
     }

@@ -42,6 +42,9 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Frames that exist in the process, for tests of leaks.
   static std::int64_t live_count();
 
+  // From now on whoever asks for a slot gets a CheckpointError with these words.
+  void refuse_replays(std::string why);
+
   // For forward, on its thread.
   RegionRecord& record_of_forward() { return record_; }
 
@@ -105,6 +108,7 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   std::condition_variable_any replay_ended_;
   std::vector<bool> alive_ ABSL_GUARDED_BY(mutex_);  // for each slot, whether autograd holds it
   Sessions sessions_ ABSL_GUARDED_BY(mutex_);
+  std::string refusal_ ABSL_GUARDED_BY(mutex_);                    // see refuse_replays()
   std::optional<TapeUses> tape_uses_ ABSL_GUARDED_BY(mutex_);      // when forward has ended
   std::vector<std::uint32_t> dead_slots_ ABSL_GUARDED_BY(mutex_);  // that it does not know of
 };

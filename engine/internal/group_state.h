@@ -49,13 +49,19 @@ class GroupState {
   Frames sessions_ ABSL_GUARDED_BY(mutex_);
 };
 
-// While alive, the group is entered on this thread.
+class GroupInfo;
+
+// While alive, the group is entered on this thread. One that ends on another thread, or in another
+// order than the guards around it, ends all the same.
 class GroupScope {
  public:
   explicit GroupScope(std::shared_ptr<GroupState> group);
+  ~GroupScope();
+  GroupScope(const GroupScope&) = delete;
+  GroupScope& operator=(const GroupScope&) = delete;
 
  private:
-  c10::DebugInfoGuard guard_;
+  std::shared_ptr<GroupInfo> info_;
 };
 
 }  // namespace reprise::engine_internal
