@@ -5,6 +5,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <mutex>
+
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
 #include "reprise/engine/internal/bypass.h"
@@ -75,6 +77,29 @@ at::Generator generator_of(const OperatorCall& call) {
   const at::Device where = device.value_or(at::Device(at::kCPU));
   return where.is_cpu() ? at::detail::getDefaultCPUGenerator()
                         : at::globalContext().defaultGenerator(where);
+}
+
+// The words of the CPU's engine change all at once, each time that they have been used up.
+std::uint64_t position_of(const at::Generator& generator) {
+  c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
+  const std::scoped_lock lock(impl.mutex_);
+  if (generator.device().is_cpu()) {
+    auto* const cpu = dynamic_cast<at::CPUGeneratorImpl*>(&impl);
+    if (cpu == nullptr) {
+      return 0;
+    }
+    const at::mt19937_data_pod data = cpu->engine().data();
+    return absl::HashOf(data.left_, data.next_, data.state_[0], data.state_[1],
+                        cpu->next_float_normal_sample(), cpu->next_double_normal_sample());
+  }
+  if (!generator.device().is_cuda() && !generator.device().is_xpu()) {
+    return 0;
+  }
+  try {
+    return absl::HashOf(impl.current_seed(), impl.get_offset());
+  } catch (const c10::Error&) {  // while a graph is captured
+    return 0;
+  }
 }
 
 bool is_untraced(const OperatorCall& call) {

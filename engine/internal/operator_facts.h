@@ -30,6 +30,9 @@ bool draws(const OperatorCall& call);
 // Of a random operator: the generator that it draws from.
 at::Generator generator_of(const OperatorCall& call);
 
+// Where a generator stands, as a hash; 0 if it does not tell. Costs a few hundred instructions.
+std::uint64_t position_of(const at::Generator& generator);
+
 // Of the metadata of the arguments: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
 

@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // What a replay checks, and the words of its errors.
+#include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
 #include <string>
@@ -69,6 +70,19 @@ void ReplayPass::check_escaped() const {
         ") outside of the region, in a member or a captured variable. The recomputation has put a "
         "tensor of its own there, whose grad() backward does not set. Use a CheckpointScope, which "
         "does not run the code again, or assign it only if !is_recomputing()"));
+  }
+}
+
+// Not an error: its numbers are as random, and a program whose threads share a generator draws
+// others in each run anyway.
+void ReplayPass::warn_of_moved_generator() const {
+  if (watch_ && watch_->moved_generator()) {
+    TORCH_WARN_ONCE(
+        "reprise: the recomputation of region '", record_.name,
+        "' has drawn other random numbers than its forward: ", *watch_->moved_generator(),
+        ". Another thread has drawn from that generator while the region ran, or while it was "
+        "recomputed, so the gradients are not those of the forward pass. Give each thread a "
+        "generator of its own. Further regions are not named");
   }
 }
 

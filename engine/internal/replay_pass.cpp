@@ -82,7 +82,8 @@ namespace {
 
 std::optional<ReplayWatch> make_watch(const RegionRecord& record) {
   return record.watched ? std::optional<ReplayWatch>(std::in_place, *record.watched,
-                                                     !record.allow_external_mutation)
+                                                     !record.allow_external_mutation,
+                                                     record.state.rng && !record.trace)
                         : std::optional<ReplayWatch>();
 }
 
@@ -254,6 +255,7 @@ void ReplayPass::run() {
   if (selective_) {
     selective_->check();
   }
+  warn_of_moved_generator();
   check_untouched(inputs, versions);
   check_escaped();
   check_captured();

@@ -54,6 +54,9 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   matched_ = match(described.hash);
   const std::uint32_t origin = origin_for(call, described);
   compare_reads(call, described);
+  if (traits.is_random && checks_positions_) {
+    compare_position(call);
+  }
   made_.note_writes(call, described, origin);
   inner_->intercept(call);
   made_.note_results(call, described, origin);
@@ -156,6 +159,22 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
       next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
                                : ""));
   return static_cast<std::uint32_t>(origins_.size() - 1);
+}
+
+void ReplayWatch::compare_position(const OperatorCall& call) {
+  if (!matched_ || moved_generator_ || !draws(call)) {
+    return;
+  }
+  const auto forward = std::lower_bound(forward_.positions.begin(), forward_.positions.end(),
+                                        std::pair(*matched_, std::uint64_t{0}));
+  if (forward == forward_.positions.end() || forward->first != *matched_ || forward->second == 0) {
+    return;
+  }
+  const at::Generator generator = generator_of(call);
+  if (position_of(generator) != forward->second) {
+    moved_generator_ = c10::str(call.op.operator_name(), " draws from the generator of ",
+                                generator.device(), ", which forward found in another state there");
+  }
 }
 
 void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {

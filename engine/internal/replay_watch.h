@@ -24,8 +24,9 @@ namespace reprise::engine_internal {
 class ReplayWatch final : public OperatorInterceptor {
  public:
   // Both must outlive this. checks_outside: false if tensors from outside may have changed.
-  ReplayWatch(const WatchedForward& forward, bool checks_outside)
-      : forward_(forward), checks_outside_(checks_outside) {}
+  // checks_positions: generators are to be where they were in forward at each operator.
+  ReplayWatch(const WatchedForward& forward, bool checks_outside, bool checks_positions)
+      : forward_(forward), checks_outside_(checks_outside), checks_positions_(checks_positions) {}
 
   // The region's inputs as the replay has them, and the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
@@ -48,6 +49,8 @@ class ReplayWatch final : public OperatorInterceptor {
 
   // Of a tensor that is saved now.
   Provenance provenance_of(const at::Tensor& tensor);
+  // Words for a warning if an operator has drawn other random numbers than forward's.
+  const std::optional<std::string>& moved_generator() const { return moved_generator_; }
   // Which operator has made it another one than forward saved, in words for an error.
   std::string origin_of(const at::Tensor& tensor) const;
 
@@ -60,17 +63,20 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap::Call describe(const OperatorCall& call);
   // True if it is one, and was not known yet.
   bool add_left_over(const at::Tensor& tensor);
+  void compare_position(const OperatorCall& call);
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 
   const WatchedForward& forward_;
   const bool checks_outside_;
+  const bool checks_positions_;
   OperatorInterceptor* inner_ = nullptr;
   ProvenanceMap made_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // of forward's operators
   std::optional<std::uint32_t> matched_;
   std::optional<std::string> change_;
+  std::optional<std::string> moved_generator_;
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   std::vector<std::string> origins_;  // why a tensor is not one of forward's
 };

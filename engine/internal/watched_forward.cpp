@@ -212,6 +212,8 @@ void ForwardWatch::note_generators(const OperatorCall& call) {
     return;
   }
   const at::Generator generator = generator_of(call);
+  forward_.positions.emplace_back(static_cast<std::uint32_t>(forward_.operators.size() - 1),
+                                  position_of(generator));
   std::vector<at::Generator>& drawn = forward_.drawn;
   if (std::find(drawn.begin(), drawn.end(), generator) == drawn.end()) {
     drawn.push_back(generator);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -76,6 +77,8 @@ class WatchedForward {
   absl::flat_hash_map<Memory, std::int64_t> hidden_reads;
   std::vector<RngState> generators;  // named by operators, as they stood before the first draw
   std::vector<at::Generator> drawn;  // those that random operators have drawn from
+  // Where these stood before each operator that drew from them.
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> positions;
 
   // The number of each input in hashes: of the first that shares its memory.
   std::vector<std::uint32_t> input_numbers;
