@@ -74,9 +74,10 @@ bool Frame::complete_forward(bool may_pack) {
   if (record_.watched) {
     record_.watched->complete();
     drawn = std::move(record_.watched->drawn);
-    for (TensorRecord& slot : record_.slots) {
-      slot.complete();
-    }
+  }
+  const std::vector<bool> alive = alive_now();
+  for (std::size_t slot = 0; slot < record_.slots.size(); ++slot) {
+    record_.slots[slot].complete(alive[slot]);
   }
   if (record_.state.rng) {
     if (record_.watched) {
@@ -90,7 +91,6 @@ bool Frame::complete_forward(bool may_pack) {
   }
   std::optional<TapeUses> uses;
   if (record_.recorder) {
-    const std::vector<bool> alive = alive_now();
     std::exchange(record_.recorder, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses.emplace(*record_.tape, alive);
   }

@@ -43,12 +43,15 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 }
 
 std::uint32_t Frame::record(const at::Tensor& tensor) {
-  TensorRecord saved(tensor, record_.check_options(),
-                     record_.watched ? record_.watched->of_slot(tensor) : SlotProvenance{});
+  const bool is_recorded = record_.recorder && record_.recorder->is_on_its_thread();
+  SlotProvenance provenance = record_.watched ? record_.watched->of_slot(tensor) : SlotProvenance{};
+  if (is_recorded && record_.check == DeterminismCheck::kValues) {
+    provenance.is_unset = record_.recorder->is_unset(tensor);
+  }
+  TensorRecord saved(tensor, record_.check_options(), provenance);
   if (record_.trace_builder) {
     record_.trace_builder->need(memory_of(tensor));
   }
-  const bool is_recorded = record_.recorder && record_.recorder->is_on_its_thread();
   const Tape::Tensor place = is_recorded ? record_.recorder->slot(tensor) : Tape::Tensor{};
   const MutexLock lock(mutex_);
   if (record_.tape) {

@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 
 #include <mutex>
+#include <string_view>
 
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
@@ -117,6 +118,15 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
 std::optional<RngState> state_before_drawing(const OperatorCall& call) {
   return call.traits.is_random && draws(call) ? std::optional(RngState::capture(generator_of(call)))
                                               : std::nullopt;
+}
+
+bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {
+  if (result.scalar_type() != at::kByte) {
+    return false;
+  }
+  const std::string_view name = call.op.operator_name().name;
+  return name == "aten::mkldnn_rnn_layer" || name == "aten::_cudnn_rnn" ||
+         name == "aten::miopen_rnn";
 }
 
 }  // namespace reprise::engine_internal

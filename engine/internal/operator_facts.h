@@ -39,6 +39,9 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
 // The state of the generator that the operator is about to draw from; none if it is not random.
 std::optional<RngState> state_before_drawing(const OperatorCall& call);
 
+// The result is a workspace of which the kernel sets what it needs.
+bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result);
+
 }  // namespace reprise::engine_internal
 
 #endif  // REPRISE_ENGINE_INTERNAL_OPERATOR_FACTS_H_

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "reprise/engine/internal/operator_facts.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 
@@ -82,16 +83,6 @@ bool is_cached_cast(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   return meta != nullptr && meta->grad_fn_ != nullptr &&
          meta->grad_fn_->name() == "ToCopyBackward0";
-}
-
-// A workspace of which a kernel sets what it needs.
-bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {
-  if (result.scalar_type() != at::kByte) {
-    return false;
-  }
-  const std::string_view name = call.op.operator_name().name;
-  return name == "aten::mkldnn_rnn_layer" || name == "aten::_cudnn_rnn" ||
-         name == "aten::miopen_rnn";
 }
 
 }  // namespace

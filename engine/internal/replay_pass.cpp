@@ -172,7 +172,10 @@ void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
     return;
   }
-  auto difference = saved.difference(tensor, record_.check_options());
+  // Nobody asks for the values of a tensor that died in forward.
+  const bool has_values = !saved.died_in_forward() || record_.check != DeterminismCheck::kValues;
+  auto difference =
+      saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
   auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
   auto mutation = mutation_of(saved, tensor);
   if (!difference && !other && !mutation) {
@@ -192,7 +195,7 @@ void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
 
 std::optional<std::string> ReplayPass::mutation_of(const TensorRecord& saved,
                                                    const at::Tensor& tensor) const {
-  if (record_.allow_external_mutation) {
+  if (record_.allow_external_mutation || saved.died_in_forward()) {
     return std::nullopt;
   }
   if (!saved.shares_memory_with(tensor)) {

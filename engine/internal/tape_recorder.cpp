@@ -289,6 +289,11 @@ TapeValueId TapeRecorder::new_given(Memory memory, const at::Tensor& tensor, Why
   return id;
 }
 
+bool TapeRecorder::is_unset(const at::Tensor& tensor) const {
+  const auto found = storages_.find(key_of(tensor));
+  return found != storages_.end() && info_[found->second.current].has_unset_parts;
+}
+
 Tape::Given* TapeRecorder::given(TapeValueId value) {
   const auto found = tape_.given.find(value);
   return found == tape_.given.end() ? nullptr : &found->second;
@@ -329,6 +334,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const MemoryList& argu
       }
       const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
       ValueInfo& info = info_[value];
+      info.has_unset_parts = leaves_parts_unset(call, tensor);
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);

@@ -67,6 +67,9 @@ class TapeRecorder final : public PolicyRegion {
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
 
+  // A tensor in a workspace, parts of which nobody has set: its values mean nothing.
+  bool is_unset(const at::Tensor& tensor) const;
+
   // Where a tensor that autograd saves now is to be found.
   Tape::Tensor slot(const at::Tensor& tensor);
 
@@ -83,6 +86,7 @@ class TapeRecorder final : public PolicyRegion {
   };
   struct ValueInfo {
     bool is_read = false;
+    bool has_unset_parts = false;
     bool is_factorys = false;  // made of constants alone, as by zeros(): to be filled, most likely
     std::uint32_t geometry = Tape::kNone;
     // To which nothing that the dispatcher has seen has been written.

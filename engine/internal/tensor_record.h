@@ -67,8 +67,13 @@ class TensorRecord {
   TensorRecord(const at::Tensor& tensor, const RecordOptions& options,
                const SlotProvenance& provenance = {});
 
-  // Forward has ended.
-  void complete() { provenance_.is_captured = provenance_.is_captured && !storage_.expired(); }
+  // Forward has ended. is_alive: whether somebody may still ask for the tensor.
+  void complete(bool is_alive) {
+    provenance_.is_captured = provenance_.is_captured && !storage_.expired();
+    died_in_forward_ = !is_alive;
+  }
+  // As what a scope inside the region has read and does not need.
+  bool died_in_forward() const { return died_in_forward_; }
   Provenance provenance() const { return provenance_.hash; }
   Provenance memory_provenance() const { return provenance_.of_memory; }
   // Somebody outside held it when forward had ended.
@@ -126,6 +131,7 @@ class TensorRecord {
   std::uint64_t node_number_;
   const std::type_info* producer_;
   bool handwritten_;
+  bool died_in_forward_ = false;
   SlotProvenance provenance_;
   std::unique_ptr<Contents> contents_;
 };

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "tests/property/operator_families.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/script.h>
+
+#include <algorithm>
+
+namespace reprise::testing {
+namespace {
+
+constexpr const char* kScript = R"(
+def gated(x, w):
+    y = torch.tanh(torch.mm(x, w))
+    return y * torch.sigmoid(x) + y.sum(1, keepdim=True)
+)";
+
+at::Tensor parameter(at::IntArrayRef sizes) { return at::randn(sizes).mul_(0.4).requires_grad_(); }
+
+torch::nn::TransformerEncoderLayerOptions encoder_options() {
+  return torch::nn::TransformerEncoderLayerOptions(6, 2).dim_feedforward(8).dropout(0.2);
+}
+
+}  // namespace
+
+Surroundings::Surroundings(std::uint64_t seed)
+    : lstm(nullptr), gru(nullptr), attention(nullptr), encoder(nullptr), batch_norm(nullptr) {
+  torch::manual_seed(seed);
+  square = parameter({6, 6});
+  tall = parameter({6, 4});
+  bias = parameter({6});
+  kernel = parameter({2, 1, 3, 3});
+  embedding = parameter({10, 6});
+  lstm = torch::nn::LSTM(6, 5);
+  gru = torch::nn::GRU(6, 5);
+  attention =
+      torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(6, 2).dropout(0.2));
+  encoder = torch::nn::TransformerEncoderLayer(encoder_options());
+  batch_norm = torch::nn::BatchNorm1d(6);
+  static const std::shared_ptr<torch::jit::CompilationUnit> kCompiled =
+      torch::jit::compile(kScript);
+  script = kCompiled;
+  torch::jit::getExecutorMode() = false;  // which would run other operators each time at first
+  average = at::zeros({6});
+  count = at::zeros({1});
+  generator = at::detail::createCPUGenerator(seed);
+}
+
+std::vector<at::Tensor> Surroundings::parameters() const {
+  std::vector<at::Tensor> all = {square, tall, bias, kernel, embedding};
+  for (const torch::nn::Module* const module : std::initializer_list<const torch::nn::Module*>{
+           lstm.get(), gru.get(), attention.get(), encoder.get(), batch_norm.get()}) {
+    const auto own = module->parameters();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+std::vector<at::Tensor> Surroundings::buffers() const {
+  std::vector<at::Tensor> all = batch_norm->buffers();
+  all.insert(all.end(), {average, count});
+  return all;
+}
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> kAll = [] {
+    std::vector<Family> all;
+    for (const auto& some :
+         {arithmetic_families(), shape_families(), layer_families(), writing_families()}) {
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }();
+  return kAll;
+}
+
+}  // namespace reprise::testing
