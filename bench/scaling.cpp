@@ -8,7 +8,6 @@
 #include <ATen/Parallel.h>
 #include <malloc.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -27,6 +26,7 @@ namespace {
 using Forward = std::function<at::Tensor(const at::Tensor&)>;
 
 constexpr int kShort = 4;
+constexpr int kRounds = 2;  // run.py takes the best of several turns
 
 at::Tensor regions_in_a_row(const CheckpointOptions& options, at::Tensor h, int count) {
   for (int i = 0; i < count; ++i) {
@@ -65,24 +65,23 @@ nlohmann::ordered_json measure(int size, const Forward& forward, const Forward& 
           {"plain_heap_bytes", heap_after(plain)}};
 }
 
-nlohmann::ordered_json measure_form(Replay replay, bool quick) {
+nlohmann::ordered_json measure_form(Replay replay) {
   const CheckpointOptions options{.replay = replay};
-  const int rounds = quick ? 2 : 7;
   nlohmann::ordered_json result;
   for (const int count : {1, 10, 100, 500, 1000, 2000, 3000, 4000}) {
     result["regions"].push_back(measure(
         count, [&](const at::Tensor& x) { return regions_in_a_row(options, x, count); },
-        [&](const at::Tensor& x) { return chain(x, count * kShort); }, rounds));
+        [&](const at::Tensor& x) { return chain(x, count * kShort); }, kRounds));
   }
   for (const int length : {10, 100, 1000, 2500, 5000, 7500, 10000}) {
     result["operators"].push_back(measure(
         length, [&](const at::Tensor& x) { return checkpoint(options, chain, x, length); },
-        [&](const at::Tensor& x) { return chain(x, length); }, rounds));
+        [&](const at::Tensor& x) { return chain(x, length); }, kRounds));
   }
   for (const int depth : {1, 2, 3, 4, 5, 6, 7, 8}) {
     result["nesting"].push_back(measure(
         depth, [&](const at::Tensor& x) { return in_regions(options, x, kShort, depth); },
-        [&](const at::Tensor& x) { return chain(x, kShort); }, 10 * rounds));
+        [&](const at::Tensor& x) { return chain(x, kShort); }, 10 * kRounds));
   }
   return result;
 }
@@ -90,15 +89,11 @@ nlohmann::ordered_json measure_form(Replay replay, bool quick) {
 }  // namespace
 }  // namespace reprise::bench
 
-int main(int argc, char** argv) {
-  CLI::App app("How the cost of checkpointing grows; prints JSON.");
-  bool quick = false;
-  app.add_flag("--quick", quick, "fewer rounds");
-  CLI11_PARSE(app, argc, argv);
+int main() {
   at::set_num_threads(1);
   const nlohmann::ordered_json result = {
-      {"function", reprise::bench::measure_form(reprise::Replay::kFunction, quick)},
-      {"scope", reprise::bench::measure_form(reprise::Replay::kTape, quick)}};
+      {"function", reprise::bench::measure_form(reprise::Replay::kFunction)},
+      {"scope", reprise::bench::measure_form(reprise::Replay::kTape)}};
   std::cout << result.dump(1) << '\n';
   return 0;
 }

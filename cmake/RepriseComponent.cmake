@@ -140,7 +140,7 @@ function(reprise_test)
                SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
-# reprise_bench(NAME overhead SOURCES overhead.cpp LINKS benchmark::benchmark)
+# reprise_bench(NAME scaling SOURCES scaling.cpp LINKS benchmark::benchmark)
 #
 # Adds a benchmark program, which gets all of Reprise.
 function(reprise_bench)

@@ -10,13 +10,14 @@ same LibTorch only. Needs Python alone.
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-RUNS = 20  # of a path, kRuns in hot_paths.cpp
+RUNS = 20  # of a path, kRuns in hot_paths.cpp; overhead.py runs as many
 SHORT, LONG = 1, 65  # kLengths
 TOLERANCE = 0.05
 STORED = pathlib.Path(__file__).parent / "instruction_counts.json"
@@ -28,12 +29,14 @@ CHECKED = (
 )
 
 
-def run_callgrind(program):
+def run_callgrind(*command):
     """Instructions of a run of each path, by the name under which it was dumped."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
-        command += [f"--callgrind-out-file={folder}/out", program]
-        done = subprocess.run(command, capture_output=True, text=True)
+        callgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
+        callgrind += [f"--callgrind-out-file={folder}/out"]
+        command = [*callgrind, *(str(word) for word in command)]
+        environment = os.environ | {"PYTHONHASHSEED": "0"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
         counts = {}
@@ -59,6 +62,16 @@ def costs_of(counts):
         costs[f"{form}: a region"] = round(over_floor(SHORT) - slope * SHORT)
         costs[f"{form}: {what}"] = round(slope)
     return dict(sorted(costs.items()))
+
+
+def costs_side_by_side(script, library):
+    """The same of overhead.py's columns, by column; Python is run by callgrind as well."""
+    counts = {}
+    found = run_callgrind(sys.executable, script, "--count", f"--library={library}")
+    for name, count in found.items():
+        column, path = name.split(": ")
+        counts.setdefault(column, {})[path] = count
+    return {column: costs_of(paths) for column, paths in counts.items()}
 
 
 def is_as_stored(costs, stored):

@@ -5,6 +5,7 @@
 import argparse
 import contextlib
 import ctypes
+import gc
 import json
 import sys
 import time
@@ -77,6 +78,7 @@ def step_microseconds(context, forward, device):
 def interleaved_steps(forward, device, rounds):
     steps = {}
     for number in range(rounds + 1):  # the first fills caches
+        gc.collect()
         for name, context in variants(device).items():
             taken = step_microseconds(context, forward, device) / 1000
             if number > 0:
@@ -101,18 +103,20 @@ def steps_of_a_chain(device, rounds):
 
 
 def cost_of_a_saved_tensor(rounds):
+    """Microseconds of one more, by variant: one figure a round."""
     device = Cpu()
     x = torch.ones(4, requires_grad=True)
-    best = {}
-    for _ in range(rounds):
+    costs = {}
+    for number in range(rounds + 1):  # the first fills caches
+        gc.collect()
         for name, context in variants(device).items():
-            for length in (SHORT, LONG):
-                taken = step_microseconds(context, lambda: chain(x, length), device)
-                best[name, length] = min(taken, best.get((name, length), taken))
-    return {
-        name: (best[name, LONG] - best[name, SHORT]) / (LONG - SHORT)
-        for name in variants(device)
-    }
+            short, long = (
+                step_microseconds(context, lambda: chain(x, length), device)
+                for length in (SHORT, LONG)
+            )
+            if number > 0:
+                costs.setdefault(name, []).append((long - short) / (LONG - SHORT))
+    return costs
 
 
 def peaks(forward, device):
@@ -148,6 +152,8 @@ def main():
     parser.add_argument("--library", help="the library that has the test device")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    gc.disable()
+    gc.freeze()  # what the imports made is not looked through again
     if arguments.cuda:
         result = measure_on_cuda(arguments.rounds)
     else:

@@ -1,108 +1,172 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""What regions of torch.utils.checkpoint cost over their floor: overhead.cpp for Python.
+"""What regions cost over their floor, torch.utils.checkpoint's and ours, in this one process.
 
-Prints JSON of the shape that Google Benchmark gives our own figures.
+Both sides take turns of a few milliseconds, and floor and region alternate within a turn, so that a
+machine that changes its pace changes it for all of them. One thread, and the time for which it has
+a core; Python's garbage collector is off while anything is timed, and runs before each turn. Prints
+JSON: {group: {column: {size: [microseconds]}}}, for each round the median of what a region takes
+over the floor beside it.
+
+With --count, for callgrind to count the instructions of the same: see instructions.py.
 """
 
 import argparse
-import functools
+import ctypes
+import gc
 import json
 import sys
 import time
 
+import numpy as np
 import torch
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
-)
+from figures import DEPTHS, GROUPS, LENGTHS, NESTED_LENGTH, POLICIES
+from instructions import LONG, RUNS, SHORT
+from regions import leaf, run_floor, run_region
 
-LENGTHS = (1, 4, 16, 64, 256)
-DEPTHS = (1, 2, 4, 8)
-NESTED_LENGTH = 8
-
-
-def chain(x, length):
-    for _ in range(length):
-        x = torch.sin(x)
-    return x
+# As many pairs of floor and region to a turn as have this many operators, but some at least.
+OPERATORS_OF_A_TURN = 32
+LEAST_PAIRS = 4
+LEAST_ROUNDS = 3
+WARM_UPS = 5  # before instructions are counted
 
 
-def backward(y, x, reentrant=False):
-    if reentrant:  # which torch.autograd.grad does not work with
-        torch.autograd.backward([y], [torch.ones(4)])
-    else:
-        torch.autograd.grad([y], [x], [torch.ones(4)])
+class Python:
+    def __init__(self, form):
+        self.form = form
+        self.reentrant = form == "reentrant"
+
+    def time_pairs(self, policy, length, depth, pairs):
+        """Microseconds of floors and of regions; one more pair before these fills the caches."""
+        x = leaf()
+
+        def floor():
+            run_floor(x, length, self.reentrant)
+
+        def region():
+            run_region(self.form, policy, x, length, depth)
+
+        floor()
+        region()
+        floors, regions = [], []
+        for i in range(pairs):
+            turn = [(floor, floors), (region, regions)]
+            for function, taken in turn if i % 2 == 0 else reversed(turn):
+                start = time.thread_time_ns()
+                function()
+                taken.append((time.thread_time_ns() - start) / 1e3)
+        return np.array(floors), np.array(regions)
+
+    def run_floors(self, length, runs):
+        x = leaf()
+        for _ in range(runs):
+            run_floor(x, length, self.reentrant)
+
+    def run_regions(self, policy, length, runs):
+        x = leaf()
+        for _ in range(runs):
+            run_region(self.form, policy, x, length)
 
 
-def run_floor(x, length, reentrant):
-    y = chain(x, length)
-    chain(x, length)
-    backward(y, x, reentrant)
+class Ours:
+    def __init__(self, library, form):
+        self.library, self.form = library, form.encode()
 
-
-def with_policy(answer):
-    def policy(ctx, op, *args, **kwargs):
-        return answer
-
-    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
-    return functools.partial(checkpoint, use_reentrant=False, context_fn=contexts)
-
-
-FORMS = {
-    "function/none": functools.partial(checkpoint, use_reentrant=False),
-    "function/recompute": with_policy(CheckpointPolicy.PREFER_RECOMPUTE),
-    "function/save": with_policy(CheckpointPolicy.MUST_SAVE),
-    "reentrant/none": functools.partial(checkpoint, use_reentrant=True),
-}
-
-
-def in_regions(form, x, length, depth):
-    if depth == 0:
-        return chain(x, length)
-    return form(lambda h: in_regions(form, h, length, depth - 1), x)
-
-
-def microseconds(function):
-    start = time.perf_counter()
-    function()
-    return (time.perf_counter() - start) * 1e6
-
-
-def time_regions(name, length, depth, seconds):
-    """The best floor and the best region of interleaved rounds."""
-    form, reentrant = FORMS[name], name.startswith("reentrant")
-    x = torch.ones(4, requires_grad=True)
-    floor = region = float("inf")
-    end = time.perf_counter() + seconds
-    rounds = 0
-    while rounds < 5 or time.perf_counter() < end:
-        floor = min(floor, microseconds(lambda: run_floor(x, length, reentrant)))
-        region = min(
-            region,
-            microseconds(
-                lambda: backward(in_regions(form, x, length, depth), x, reentrant)
-            ),
+    def time_pairs(self, policy, length, depth, pairs):
+        taken = np.empty((2, pairs))
+        floors, regions = (ctypes.c_void_p(row.ctypes.data) for row in taken)
+        self.library.reprise_time_regions(
+            self.form, policy.encode(), length, depth, pairs, floors, regions
         )
+        return taken
+
+    def run_floors(self, length, runs):
+        self.library.reprise_run_floors(length, runs)
+
+    def run_regions(self, policy, length, runs):
+        self.library.reprise_run_regions(self.form, policy.encode(), length, runs)
+
+
+def make_columns(library):
+    return {
+        "python/function": Python("function"),
+        "python/reentrant": Python("reentrant"),
+        "ours/function": Ours(library, "function"),
+        "ours/scope": Ours(library, "scope"),
+    }
+
+
+def time_turn(column, group, size):
+    """Microseconds that a region takes over its floor, by one turn."""
+    kind, policy = group.split("/")
+    length, depth = (NESTED_LENGTH, size) if kind == "nested" else (size, 1)
+    pairs = max(LEAST_PAIRS, OPERATORS_OF_A_TURN // (length * depth))
+    floors, regions = column.time_pairs(policy, length, depth, pairs)
+    return float(np.median(regions - floors))
+
+
+def time_group(columns, group, seconds):
+    """Rounds of one turn of each column with each size, in an order that is reversed each time."""
+    sizes = DEPTHS if group.startswith("nested") else LENGTHS
+    found = {name: {size: [] for size in sizes} for name in GROUPS[group]}
+    order = [(name, size) for size in sizes for name in GROUPS[group]]
+    end = time.monotonic() + seconds * len(sizes)
+    rounds = 0
+    while rounds < LEAST_ROUNDS or time.monotonic() < end:
+        for name, size in order:
+            gc.collect()
+            found[name][size].append(time_turn(columns[name], group, size))
+        order.reverse()
         rounds += 1
-    return {"floor_us": floor, "region_us": region, "over_floor_us": region - floor}
+    return found
+
+
+def warm_up(columns):
+    """Also hides what there is by then from the garbage collector, which is quick afterwards."""
+    gc.disable()
+    for group, names in GROUPS.items():
+        for name in names:
+            time_turn(columns[name], group, 1)
+    gc.collect()
+    gc.freeze()
+
+
+def count(library, name, run):
+    run(WARM_UPS)
+    gc.collect()
+    library.reprise_start_counting()
+    run(RUNS)
+    library.reprise_stop_counting(name.encode())
+
+
+def count_all(library, columns):
+    for name, column in columns.items():
+        for length in (SHORT, LONG):
+            floors = f"{name}: floor/{length}"
+            count(library, floors, lambda runs: column.run_floors(length, runs))
+            for policy in POLICIES:
+                if name in GROUPS[f"chain/{policy}"]:
+                    regions = f"{name}: {policy}/{length}"
+                    count(
+                        library, regions, lambda runs: column.run_regions(policy, length, runs)
+                    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--min-time", type=float, default=0.3, help="seconds a case")
+    parser.add_argument("--library", required=True, help="libreprise_python_regions.so")
+    parser.add_argument("--seconds", type=float, default=1, help="for each size of each group")
+    parser.add_argument("--count", action="store_true", help="under callgrind")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    cases = []
-    for name in FORMS:
-        for length in LENGTHS:
-            figures = time_regions(name, length, 1, arguments.min_time)
-            cases.append({"name": f"chain/{name}/{length}", **figures})
-    for depth in DEPTHS:
-        figures = time_regions("function/none", NESTED_LENGTH, depth, arguments.min_time)
-        cases.append({"name": f"nested/function/none/{depth}", **figures})
-    json.dump({"benchmarks": cases}, sys.stdout, indent=1)
+    library = ctypes.CDLL(arguments.library)
+    columns = make_columns(library)
+    warm_up(columns)
+    if arguments.count:
+        count_all(library, columns)
+        return
+    found = {group: time_group(columns, group, arguments.seconds) for group in GROUPS}
+    json.dump(found, sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

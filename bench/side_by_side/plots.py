@@ -10,8 +10,12 @@ import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from figures import (  # noqa: E402
     COLUMNS,
+    GROUPS,
     LENGTHS,
+    OURS,
+    POLICIES,
     bytes_ratio,
+    estimate,
     first_of,
     linear_fit,
     over_floor,
@@ -19,10 +23,10 @@ from figures import (  # noqa: E402
 )
 
 SIDES = {
-    ("python", "function"): ("Python", "tab:red", "o"),
-    ("python", "reentrant"): ("Python, reentrant", "tab:orange", "^"),
-    ("ours", "function"): ("Reprise", "tab:blue", "s"),
-    ("ours", "scope"): ("Reprise, scope", "tab:green", "D"),
+    "python/function": ("Python", "tab:red", "o"),
+    "python/reentrant": ("Python, reentrant", "tab:orange", "^"),
+    "ours/function": ("Reprise", "tab:blue", "s"),
+    "ours/scope": ("Reprise, scope", "tab:green", "D"),
 }
 
 plt.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "svg.hashsalt": "0"})
@@ -36,11 +40,12 @@ def save(figure, folder, name):
 
 
 def draw_overhead_of(axes, results, policy):
-    for (side, form), (label, colour, marker) in SIDES.items():
-        names = [f"chain/{form}/{policy}/{length}" for length in LENGTHS]
-        if names[0] not in results["overhead"][side][0]:
-            continue
-        costs = [np.median(over_floor(results, side, name)) for name in names]
+    group = f"chain/{policy}"
+    for column in GROUPS[group]:
+        label, colour, marker = SIDES[column]
+        costs = [
+            estimate(over_floor(results, group, column, length)).middle for length in LENGTHS
+        ]
         shown = [(length, cost) for length, cost in zip(LENGTHS, costs) if cost > 0]
         axes.plot(*zip(*shown), marker=marker, color=colour, label=label)
     axes.set(xscale="log", yscale="log", xlabel="operators in the region")
@@ -49,8 +54,8 @@ def draw_overhead_of(axes, results, policy):
 
 def draw_overhead(results, folder):
     figure, all_axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
-    titles = {"none": "no policy", "recompute": "policy: recompute all", "save": "policy: save all"}
-    for axes, (policy, title) in zip(all_axes, titles.items()):
+    titles = ("no policy", "policy: recompute all", "policy: save all")
+    for axes, policy, title in zip(all_axes, POLICIES, titles, strict=True):
         draw_overhead_of(axes, results, policy)
         axes.set_title(title)
         axes.legend()
@@ -78,8 +83,8 @@ def draw_model(axes, both, title):
                 continue
             form = "scope" if variant.startswith("scope") else "function"
             peak = bytes_ratio(variants, variant, "peak_bytes")
-            step = step_ratio(variants, variant, "none").median
-            colour = SIDES[side, form][1]
+            step = step_ratio(variants, variant, "none").middle
+            colour = SIDES[f"{side}/{form}"][1]
             axes.plot(peak, step, marker, color=colour, markersize=8, alpha=0.8)
     axes.set(xlabel="peak memory, of no checkpointing", title=title)
     axes.margins(0.1)
@@ -118,21 +123,25 @@ def draw_overview(results, folder):
     save(figure, folder, "overview")
 
 
+def of_column(by_side, column):
+    side, form = column.split("/")
+    return by_side[side][form]
+
+
 def draw_scaling(results, folder):
     figure, all_axes = plt.subplots(1, 4, figsize=(13, 3.4))
-    sides = [key for key in SIDES if key[1] in results["scaling"][key[0]]]
+    rows_of = {column: of_column(results["scaling"], column) for column in COLUMNS}
     for axes, what in zip(all_axes, ("regions", "operators", "nesting")):
-        for key in sides:
-            label, colour, marker = SIDES[key]
-            rows = results["scaling"][key[0]][key[1]][what]
-            draw_fit(axes, rows, lambda row: row["step_us"] / 1e3, label, colour, marker)
+        for column, by_what in rows_of.items():
+            label, colour, marker = SIDES[column]
+            draw_fit(axes, by_what[what], lambda row: row["step_us"] / 1e3, label, colour, marker)
         axes.set(xlabel=what if what != "nesting" else "depth of nesting", ylabel="step, ms")
         if what != "nesting":
             axes.set(xscale="log", yscale="log")
         axes.legend()
-    for key in sides[-2:]:
-        label, colour, marker = SIDES[key]
-        rows = results["scaling"][key[0]][key[1]]["regions"]
+    for column in OURS:
+        label, colour, marker = SIDES[column]
+        rows = rows_of[column]["regions"]
         draw_fit(
             all_axes[3], rows, lambda row: row["heap_bytes"] / 1024, label, colour, marker
         )

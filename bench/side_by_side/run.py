@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""Runs both sides of every benchmark in turn, and writes the results, tables and plots.
+"""Runs both sides of every benchmark by turns, and writes the results, tables and plots.
 
 Called by tools/bench, with the Python whose torch is the LibTorch that ours was built with.
 """
@@ -16,12 +16,15 @@ import sys
 import time
 
 import torch
-from instructions import costs_of, run_callgrind
+from figures import floor_of, overhead_ratios, step_ratio
+from instructions import costs_of, costs_side_by_side, run_callgrind
 from models import MODELS
 from plots import draw_all
-from report import write_report
+from summaries import write_pages
 
 HERE = pathlib.Path(__file__).parent
+THREADED_MODELS = ("gpt", "gpt-fused")  # are run with all cores as well
+MODEL_SECONDS = 330  # for the steps of models, unless the least that is measured takes longer
 
 
 class Runner:
@@ -55,15 +58,30 @@ def by_name(google_benchmark):
     return {entry["name"]: entry for entry in google_benchmark["benchmarks"]}
 
 
-def run_overhead(runner, rounds, seconds):
-    results = {"ours": [], "python": []}
-    for number in range(rounds):
-        runner.say(f"overhead, round {number + 1} of {rounds}")
-        arguments = ("--benchmark_format=json", f"--benchmark_min_time={seconds}")
-        results["ours"].append(by_name(runner.ours("overhead", *arguments)))
-        found = runner.python("overhead.py", f"--min-time={seconds}")
-        results["python"].append(by_name(found))
-    return results
+def run_overhead(runner, quick):
+    """Both sides in one process: some processes, and more until the ratios are steady."""
+    library = runner.programs / "libreprise_python_regions.so"
+    least, most, seconds = (6, 6, 0.05) if quick else (20, 60, 0.1)
+    processes = []
+
+    def is_steady():
+        ratios = overhead_ratios({"overhead": processes})
+        return all(ratio.is_steady for ratio in ratios)
+
+    while len(processes) < least or (len(processes) < most and not is_steady()):
+        runner.say(f"overhead, process {len(processes) + 1} of {least} to {most}")
+        arguments = (f"--seconds={seconds}", f"--library={library}")
+        processes.append(runner.python("overhead.py", *arguments))
+    return processes
+
+
+def run_instructions(runner):
+    runner.say("instruction counts of the hot paths")
+    hot_paths = costs_of(run_callgrind(runner.programs / "hot_paths"))
+    runner.say("instruction counts of both sides")
+    library = runner.programs / "libreprise_python_regions.so"
+    side_by_side = costs_side_by_side(HERE / "overhead.py", library)
+    return {"hot_paths": hot_paths, "side_by_side": side_by_side}
 
 
 def add_steps(result, found):
@@ -75,28 +93,61 @@ def add_steps(result, found):
         result["variants"][name]["step_ms"] += entry["step_ms"]
 
 
-def run_models(runner, models, threads, turns, steps):
+def add_turn(runner, both, model, threads, steps):
+    runner.say(f"{model}, {threads} threads")
+    arguments = (f"--model={model}", f"--rounds={steps}", f"--threads={threads}")
+    add_steps(both["ours"], runner.ours("model_steps", *arguments))
     library = runner.programs / "libreprise_python_memory.so"
-    results = {}
-    for model in models:
-        for count in threads:
-            both = results.setdefault(model, {})[str(count)] = {"ours": {}, "python": {}}
-            for turn in range(turns):
-                runner.say(f"{model}, {count} threads, turn {turn + 1} of {turns}")
-                arguments = (f"--model={model}", f"--rounds={steps}", f"--threads={count}")
-                add_steps(both["ours"], runner.ours("model_steps", *arguments))
-                found = runner.python("model_steps.py", *arguments, f"--counter={library}")
-                add_steps(both["python"], found)
+    found = runner.python("model_steps.py", *arguments, f"--counter={library}")
+    add_steps(both["python"], found)
+
+
+def has_steady_steps(both):
+    """Whether the ratios of those variants are known that the text speaks of."""
+    for side in both.values():
+        for variant in {"full", "selective", "scope"} & side["variants"].keys():
+            for base in ("none", floor_of(variant)):
+                if not step_ratio(side["variants"], variant, base).is_steady:
+                    return False
+    return True
+
+
+def run_models(runner, wanted, turns, steps, seconds):
+    """Turns of each model; then, for so many seconds in all, of those whose ratios swing."""
+    end = time.monotonic() + seconds
+    results = {model: {} for model, _ in wanted}
+    cases = []
+    for model, threads in wanted:
+        both = results[model][str(threads)] = {"ours": {}, "python": {}}
+        cases.append((both, model, threads))
+    while cases:
+        for case in cases:
+            if turns <= 0 and time.monotonic() > end:
+                return results
+            add_turn(runner, *case, steps)
+        turns -= 1
+        if turns <= 0:
+            cases = [case for case in cases if not has_steady_steps(case[0])]
     return results
 
 
-def run_scaling(runner, quick):
-    runner.say("scaling")
-    arguments = ["--quick"] if quick else []
-    return {
-        "ours": runner.ours("scaling", *arguments),
-        "python": runner.python("scaling.py", *arguments),
-    }
+def add_best(result, found):
+    """Keeps the better times of two turns."""
+    for form, by_what in found.items():
+        for what, rows in by_what.items():
+            for row, other in zip(result[form][what], rows, strict=True):
+                for time_of in ("step_us", "plain_us"):
+                    row[time_of] = min(row[time_of], other[time_of])
+
+
+def run_scaling(runner, turns):
+    results = {}
+    for turn in range(turns):
+        runner.say(f"scaling, turn {turn + 1} of {turns}")
+        turn = {"ours": runner.ours("scaling"), "python": runner.python("scaling.py")}
+        for side, found in turn.items():
+            add_best(results.setdefault(side, found), found)
+    return results
 
 
 def run_offload(runner, rounds):
@@ -143,35 +194,43 @@ def describe_machine():
     }
 
 
+def measure(runner, quick):
+    results = {"machine": describe_machine()}
+    results["overhead"] = run_overhead(runner, quick)
+    models = [(model, 1) for model in MODELS]
+    if quick:
+        results["models"] = run_models(runner, models, turns=1, steps=2, seconds=0)
+    else:
+        if os.cpu_count() > 1:
+            models += [(model, os.cpu_count()) for model in THREADED_MODELS]
+        results["models"] = run_models(runner, models, turns=2, steps=3, seconds=MODEL_SECONDS)
+    results["scaling"] = run_scaling(runner, turns=1 if quick else 3)
+    results["offload"] = run_offload(runner, rounds=2 if quick else 9)
+    results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
+    results["operators"] = run_operators(runner, 0.1 if quick else 1)
+    if not quick:
+        results["instructions"] = run_instructions(runner)
+    results["seconds"] = round(time.monotonic() - runner.start)
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true")
-    quick = (arguments := parser.parse_args()).quick
+    parser.add_argument("--report", action="store_true", help="of the results that are there")
+    arguments = parser.parse_args()
 
     runner = Runner(arguments.build)
-    every = os.cpu_count()
-    threads = [every] if quick else sorted({1, every})
-    results = {"machine": describe_machine()}
-    results["overhead"] = run_overhead(runner, 1 if quick else 5, 0.02 if quick else 0.15)
-    results["models"] = run_models(
-        runner, MODELS, threads, turns=1 if quick else 2, steps=2 if quick else 4
-    )
-    results["scaling"] = run_scaling(runner, quick)
-    results["offload"] = run_offload(runner, rounds=2 if quick else 9)
-    results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
-    results["operators"] = run_operators(runner, 0.1 if quick else 1)
-    if not quick:
-        runner.say("instruction counts")
-        results["instructions"] = costs_of(run_callgrind(str(runner.programs / "hot_paths")))
-    results["seconds"] = round(time.monotonic() - runner.start)
-
     figures = arguments.out / "benchmarks"
     figures.mkdir(parents=True, exist_ok=True)
-    (figures / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    if not arguments.report:
+        results = measure(runner, arguments.quick)
+        (figures / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    results = json.loads((figures / "results.json").read_text())
     draw_all(results, figures)
-    write_report(results, arguments.out)
+    write_pages(results, arguments.out)
     runner.say(f"written: {arguments.out / 'benchmarks.md'} and {figures}/")
 
 
