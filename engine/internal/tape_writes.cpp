@@ -54,13 +54,13 @@ void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Wr
     if (is_inside(write)) {
       prepare_write_inside(write);
     } else {
-      prepare_write_outside(call, write, is_run_again, !call.traits.undeclared);
+      prepare_write_outside(&call, write, is_run_again, !call.traits.undeclared);
     }
   }
 }
 
 // See Note [What is not on the tape].
-void TapeRecorder::prepare_write_outside(const OperatorCall& call, const Written& write,
+void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written& write,
                                          bool is_run_again, bool is_read_by_it) {
   Tape::Given& before = tape_.given.at(write.before);
   // Batch norm saves its statistics, and means those that it leaves.
@@ -70,7 +70,7 @@ void TapeRecorder::prepare_write_outside(const OperatorCall& call, const Written
   if (is_read || (is_run_again && is_read_by_it)) {
     before.why = Why::kCopied;
     before.parameter.reset();
-    const at::Tensor state = state_of(call, write);
+    const at::Tensor state = call == nullptr ? write.tensor : state_of(*call, write);
     if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
       before.kept = KeptResult(copy_of(state));
       before.geometry = geometry_of(write.tensor);
@@ -194,7 +194,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
     return;
   }
   for (const Written& write : written) {
-    prepare_unseen_write(call, write);
+    prepare_unseen_write(&call, write);
   }
   pass_on(call, next_);
   for (const Written& write : written) {
@@ -202,7 +202,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   }
 }
 
-void TapeRecorder::prepare_unseen_write(const OperatorCall& call, const Written& write) {
+void TapeRecorder::prepare_unseen_write(const OperatorCall* call, const Written& write) {
   if (storages_.at(write.memory).is_outside) {
     prepare_write_outside(call, write, /*is_run_again=*/false, /*is_read_by_it=*/true);
   } else {
@@ -226,7 +226,7 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
     const Written& write = written[i];
     written_now_.push_back(write.before);  // likewise
     if (key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
-      prepare_unseen_write(call, write);
+      prepare_unseen_write(nullptr, write);
       written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
     }
   }
