@@ -113,15 +113,10 @@ void ProvenanceMap::release() {
   spare_.buffers = buffers_.release();
 }
 
-const ProvenanceMap::Entry* ProvenanceMap::find(Memory memory) const {
+ProvenanceMap::Entry* ProvenanceMap::entry_of(Memory memory) const {
   if (buffers_ == nullptr) {
     return nullptr;
   }
-  const auto found = buffers_->places.find(memory);
-  return found == buffers_->places.end() ? nullptr : &buffers_->entries[found->second];
-}
-
-ProvenanceMap::Entry* ProvenanceMap::entry_of(Memory memory) {
   const auto found = buffers_->places.find(memory);
   return found == buffers_->places.end() ? nullptr : &buffers_->entries[found->second];
 }

@@ -62,6 +62,7 @@ class ProvenanceMap {
     // Its address cannot be given out anew.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();
   };
+
   // False for tensors that memory does not tell from others.
   static bool is_followed(const at::Tensor& tensor);
 
@@ -99,10 +100,9 @@ class ProvenanceMap {
   void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
   void add(const at::Tensor& tensor, Entry entry);
 
-  // Of a tensor that is saved.
-  Provenance of(const at::Tensor& tensor) const;
-  const Entry* find(Memory memory) const;  // null if nothing is known
-  // The one that find() has given.
+  // Null if nothing is known.
+  const Entry* find(Memory memory) const { return entry_of(memory); }
+  // Of a tensor that is saved. entry: of its memory, as find() returns it.
   Provenance of(const at::Tensor& tensor, const Entry* entry) const;
   // Of the memory that is still in use. Nothing is known afterwards.
   absl::flat_hash_map<Memory, Entry> take_alive();
@@ -111,7 +111,7 @@ class ProvenanceMap {
   Provenance of_argument(const c10::IValue& value, bool is_read, Call& call);
   Provenance of_argument(const at::Tensor& tensor, bool is_read, Call& call);
   Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
-  Entry* entry_of(Memory memory);
+  Entry* entry_of(Memory memory) const;
   Entry& entry_for(const at::Tensor& tensor);
 
   // A store may bring several inputs back in one storage: then they are told apart by their bytes.

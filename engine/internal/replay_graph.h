@@ -23,8 +23,7 @@ namespace reprise::engine_internal {
 // Lives for one replay, on its thread.
 class ReplayGraph {
  public:
-  // The region's code is about to run.
-  // It will save so many tensors, or so.
+  // The region's code is about to run, and to save about `slots` tensors.
   void start(std::size_t slots);
 
   void note_save(std::uint32_t slot, const at::Tensor& tensor);

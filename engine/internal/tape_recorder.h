@@ -147,12 +147,12 @@ class TapeRecorder final : public PolicyRegion {
   // Operators.
   void run_unseen(const OperatorCall& call);
   void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
+  // call: here and below, null if the operator has run already.
   void prepare_unseen_write(const OperatorCall* call, const Written& write);
   void leave_out(const Tape::Operator& op);
   void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
   void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
-  // call: null when it has run already.
   void prepare_write_outside(const OperatorCall* call, const Written& write, bool is_run_again,
                              bool is_read_by_it);
   at::Tensor state_of(const OperatorCall& call, const Written& write);

@@ -136,7 +136,10 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
 }
 
 at::Tensor TensorRecord::parameter_now() const {
-  const at::Tensor tensor(is_parameter_ ? original_.lock() : decltype(original_.lock())());
+  if (!is_parameter_) {
+    return {};
+  }
+  const at::Tensor tensor(original_.lock());
   const bool is_whole = tensor.defined() && tensor.requires_grad() && !is_freed(tensor) &&
                         (is_freed_ || metadata_.matches_shape(tensor));
   return is_whole ? hooks_internal::detached_alias(tensor) : at::Tensor();

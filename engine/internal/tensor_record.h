@@ -72,7 +72,7 @@ class TensorRecord {
     provenance_.is_captured = provenance_.is_captured && !storage_.expired();
     died_in_forward_ = !is_alive;
   }
-  // As what a scope inside the region has read and does not need.
+  // For example an input that a scope inside the region has packed and does not need.
   bool died_in_forward() const { return died_in_forward_; }
   Provenance provenance() const { return provenance_.hash; }
   Provenance memory_provenance() const { return provenance_.of_memory; }

@@ -36,6 +36,23 @@ struct Mode {
   std::function<std::int64_t()> get;
 };
 
+struct Readings {
+  std::int64_t before;
+  std::int64_t on;
+  std::int64_t off;
+};
+
+// Leaves the mode off.
+Readings switch_off(const Mode& mode) {
+  Readings readings{};
+  readings.before = mode.get();
+  mode.set(true);
+  readings.on = mode.get();
+  mode.set(false);
+  readings.off = mode.get();
+  return readings;
+}
+
 std::int64_t first_of_order() { return static_cast<std::int64_t>(context().sDPPriorityOrder()[0]); }
 
 bool flushes_denormals() {
@@ -136,11 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, ComputeModesTest,
 TEST_P(ComputeModesTest, AreThoseOfForwardInAReplayAndAsFoundBehindIt) {
   for (const Mode& mode : modes()) {
     SCOPED_TRACE(mode.name);
-    const std::int64_t before = mode.get();
-    mode.set(true);
-    const std::int64_t on = mode.get();
-    mode.set(false);
-    const std::int64_t off = mode.get();
+    const auto [before, on, off] = switch_off(mode);
     ASSERT_NE(on, off);
     for (const bool in_forward : {true, false}) {
       const at::Tensor x = leaf({3});
@@ -161,11 +174,7 @@ TEST_P(ComputeModesTest, AreThoseOfForwardInAReplayAndAsFoundBehindIt) {
 TEST_P(ComputeModesTest, MayChangeInsideARegion) {
   for (const Mode& mode : modes()) {
     SCOPED_TRACE(mode.name);
-    const std::int64_t before = mode.get();
-    mode.set(true);
-    const std::int64_t on = mode.get();
-    mode.set(false);
-    const std::int64_t off = mode.get();
+    const auto [before, on, off] = switch_off(mode);
     const at::Tensor x = leaf({3});
     const at::Tensor y = checkpoint(
         {.replay = GetParam()},

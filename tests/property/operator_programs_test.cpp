@@ -31,13 +31,6 @@ constexpr std::uint64_t kPrograms = 1000;
 
 using Random = std::mt19937_64;
 
-std::size_t pick(Random& random, std::size_t n) { return static_cast<std::size_t>(random() % n); }
-
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 enum class Backward : std::uint8_t {
   kOnce,
   kTwice,

@@ -11,14 +11,6 @@
 #include "reprise/engine/checkpoint_scope.h"
 
 namespace reprise::testing {
-namespace {
-
-std::size_t pick(std::mt19937_64& random, std::size_t n) {
-  return static_cast<std::size_t>(random() % n);
-}
-
-}  // namespace
-
 std::vector<at::Tensor> run_as(Form form, const CheckpointOptions& options, const Code& code,
                                const std::vector<at::Tensor>& inputs) {
   if (form == Form::kPlain) {

@@ -4,7 +4,6 @@
 // Programs made up from seeds give the same bits plainly, as function regions, as tapes and as
 // scopes, under policies made up as well. REPRISE_PROGRAMS and REPRISE_FIRST_SEED set how many and
 // from which seed on.
-#include <cstdlib>
 #include <random>
 
 #include "reprise/engine/internal/tape_run.h"
@@ -20,11 +19,6 @@ constexpr std::uint64_t kPrograms = 60;
 #else
 constexpr std::uint64_t kPrograms = 500;
 #endif
-
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 class RandomPrograms : public UnderPolicies {
  protected:
