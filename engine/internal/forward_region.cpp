@@ -183,10 +183,7 @@ class ForwardRegion::Impl {
     }
     hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
     intercept(policy);
-    PolicyRegion* const asks = recorder_    ? static_cast<PolicyRegion*>(&*recorder_)
-                               : selective_ ? &*selective_
-                                            : nullptr;
-    scope_.emplace(frame_->name(), asks);
+    scope_.emplace(frame_->name(), policy_region());
   }
 
   RegionScope& scope() { return *scope_; }
@@ -224,9 +221,20 @@ class ForwardRegion::Impl {
             "and the gradients are not those of the forward pass. Further regions are not named");
       }
     }
+    if (may_pack && policy_region() != nullptr) {
+      policy_region()->rethrow_failure();
+    }
   }
 
  private:
+  // Null if no policy is asked.
+  PolicyRegion* policy_region() {
+    if (recorder_) {
+      return &*recorder_;
+    }
+    return selective_ ? &*selective_ : nullptr;
+  }
+
   void intercept(const std::shared_ptr<Policy>& policy) {
     RegionRecord& record = frame_->record_of_forward();
     if (record.watched) {

@@ -14,7 +14,20 @@
 #include "reprise/policies/name_scope.h"
 
 namespace reprise::engine_internal {
+
 void PolicyRegion::decide(const OperatorCall& call, std::span<const c10::IValue> arguments) {
+  if (failure_) {
+    return;
+  }
+  try {
+    decide_or_throw(call, arguments);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
+void PolicyRegion::decide_or_throw(const OperatorCall& call,
+                                   std::span<const c10::IValue> arguments) {
   const auto results = call.results();
   PolicyContext::Call question;
   question.op = &call.op;

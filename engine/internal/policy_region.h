@@ -17,6 +17,7 @@
 #include <c10/util/ArrayRef.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,14 @@ class PolicyRegion : public OperatorInterceptor {
   void recompute(const at::Tensor& tensor);
   void name(const at::Tensor& tensor, std::string_view name);
 
+  // Throws what the policy threw when it was asked for an operator, or what is wrong with its
+  // answer: when the region ends, as the function that called the operator may be noexcept.
+  void rethrow_failure() const {
+    if (failure_) {
+      std::rethrow_exception(failure_);
+    }
+  }
+
  protected:
   // What has been decided for an operator.
   struct Decision {
@@ -55,7 +64,8 @@ class PolicyRegion : public OperatorInterceptor {
 
   // To be called first for each operator.
   void start_call() { has_asked_for_last_call_ = false; }
-  // Asks for the operator that has just run, whose results have replaced its arguments.
+  // Asks for the operator that has just run, whose results have replaced its arguments. Throws
+  // nothing, and asks no more after a failure.
   void decide(const OperatorCall& call, std::span<const c10::IValue> arguments);
 
  private:
@@ -71,6 +81,7 @@ class PolicyRegion : public OperatorInterceptor {
   virtual bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) = 0;
   virtual bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
 
+  void decide_or_throw(const OperatorCall& call, std::span<const c10::IValue> arguments);
   PolicyAnswer ask(PolicyContext::Call& question);
   PolicyAnswer ask_by_name(const at::Tensor& tensor, std::string_view name);
   PolicyAnswer agree_with_enclosing(const OperatorCall& call, PolicyAnswer answer);
@@ -80,6 +91,7 @@ class PolicyRegion : public OperatorInterceptor {
   const std::shared_ptr<Policy> policy_;
   const std::string& region_;
   PolicyRegion* const enclosing_;
+  std::exception_ptr failure_;
   bool has_asked_for_last_call_ = false;
   PolicyAnswer last_answer_ = CheckpointPolicy::PREFER_RECOMPUTE;  // for that call, if agreed on
 };
