@@ -36,6 +36,13 @@ inline bool is_memory_lent(const at::Tensor& tensor) {
   return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
 }
 
+// True if no write to it has been counted, and it is no alias with a counter of its own
+// (Tensor::data).
+inline bool is_unwritten(const at::Tensor& tensor) {
+  return !tensor.is_inference() && tensor._version() == 0 &&
+         (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
+}
+
 // True if it looks at more bytes than its storage has, as a parameter does that an outside manager
 // has freed by resizing its storage.
 inline bool is_beyond_storage(const at::Tensor& tensor) {

@@ -3,10 +3,12 @@
 #include "reprise/engine/internal/memory_sample.h"
 
 #include <c10/core/StorageImpl.h>
+#include <c10/util/complex.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -29,7 +31,36 @@ MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
   return XXH3_64bits(words.data(), sizeof(words));
 }
 
+// In row-major order.
+std::size_t place_of_element(const at::Tensor& tensor, std::int64_t index) {
+  std::int64_t place = tensor.storage_offset();
+  for (std::int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
+    place += index % tensor.size(dim) * tensor.stride(dim);
+    index /= tensor.size(dim);
+  }
+  return static_cast<std::size_t>(place) * tensor.itemsize();
+}
+
 }  // namespace
+
+MemorySample sample_elements(const at::Tensor& tensor) {
+  constexpr std::int64_t kMost = 16;
+  const std::int64_t last = tensor.numel() - 1;
+  const auto* memory =
+      static_cast<const std::byte*>(storage_of(tensor)->_mutable_data_ptr_no_checks().get());
+  if (memory == nullptr || last < 0) {
+    return 0;
+  }
+  std::array<std::byte, kMost * sizeof(c10::complex<double>)> sample;
+  const std::size_t bytes = tensor.itemsize();
+  const std::int64_t steps = std::min(last, kMost - 1);
+  for (std::int64_t i = 0; i <= steps; ++i) {
+    const std::int64_t index = steps == 0 ? 0 : i * last / steps;
+    std::memcpy(sample.data() + static_cast<std::size_t>(i) * bytes,
+                memory + place_of_element(tensor, index), bytes);
+  }
+  return XXH3_64bits(sample.data(), static_cast<std::size_t>(steps + 1) * bytes) | 1;
+}
 
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
   c10::StorageImpl* const storage = storage_of(tensor);

@@ -21,6 +21,8 @@ using MemorySample = std::uint64_t;
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes);
 // The same of a storage.
 MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes);
+// Of up to 16 elements of a strided tensor on the CPU, spread evenly over it.
+MemorySample sample_elements(const at::Tensor& tensor);
 
 }  // namespace reprise::engine_internal
 

@@ -73,19 +73,6 @@ void ReplayPass::check_escaped() const {
   }
 }
 
-// Not an error: its numbers are as random, and a program whose threads share a generator draws
-// others in each run anyway.
-void ReplayPass::warn_of_moved_generator() const {
-  if (watch_ && watch_->moved_generator()) {
-    TORCH_WARN_ONCE(
-        "reprise: the recomputation of region '", record_.name,
-        "' has drawn other random numbers than its forward: ", *watch_->moved_generator(),
-        ". Another thread has drawn from that generator while the region ran, or while it was "
-        "recomputed, so the gradients are not those of the forward pass. Give each thread a "
-        "generator of its own. Further regions are not named");
-  }
-}
-
 void ReplayPass::check_captured() {
   const MutexLock lock(mutex_);
   if (!mutations_.empty()) {

@@ -95,14 +95,12 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
     return false;
   }
   // What forward has written has a version. A tensor without one was made by the replay, out of the
-  // dispatcher's sight (from_blob), unless it is an alias with a counter of its own (Tensor::data).
-  const bool counts_writes = traits.is_aten && !traits.undeclared && !tensor.is_inference();
+  // dispatcher's sight (see Note [Wrapped memory]).
+  const bool counts_writes = traits.is_aten && !traits.undeclared;
   // c10d's operators count none.
   const bool is_lent =
       traits.transfer != Transfer::kNone && tensor.has_storage() && is_memory_lent(tensor);
-  const bool is_made_here =
-      (counts_writes || is_lent) && tensor._version() == 0 &&
-      (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
+  const bool is_made_here = (counts_writes || is_lent) && is_unwritten(tensor);
   if (is_made_here) {
     inside_.insert(memory);
   }

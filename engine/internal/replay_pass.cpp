@@ -258,7 +258,6 @@ void ReplayPass::run() {
   if (selective_) {
     selective_->check();
   }
-  warn_of_moved_generator();
   check_untouched(inputs, versions);
   check_escaped();
   check_captured();

@@ -84,7 +84,6 @@ class ReplayPass final : public hooks_internal::HookProvider,
   // Words for an error if it is a tensor from outside that has been changed, or exchanged.
   std::optional<std::string> mutation_of(const TensorRecord& saved, const at::Tensor& tensor) const;
   void check_escaped() const;
-  void warn_of_moved_generator() const;
   void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
   void check_reads() const;
   void check_saved() ABSL_LOCKS_EXCLUDED(mutex_);

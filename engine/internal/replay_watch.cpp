@@ -14,6 +14,12 @@
 #include "reprise/hooks/internal/kept_tensor.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+// Of memory that a replay has found or left otherwise than forward: no hash of forward's.
+constexpr Provenance kChanged = 0x9a3c51f7;
+
+}  // namespace
 
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
@@ -49,16 +55,21 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     made_.note_cast(call);
     return;
   }
-  const ProvenanceMap::Call described = describe(call);
+  ProvenanceMap::Call described = describe(call);
   ++calls_;
   matched_ = match(described.hash);
   const std::uint32_t origin = origin_for(call, described);
-  compare_reads(call, described);
-  if (traits.is_random && checks_positions_) {
-    compare_position(call);
+  if (origin != described.origin) {
+    described.hash = ~described.hash;
   }
+  compare_reads(call, described);
+  const std::vector<at::Tensor> wrapped =
+      described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   made_.note_writes(call, described, origin);
   inner_->intercept(call);
+  if (!wrapped.empty()) {
+    compare_wrapped(call, wrapped);
+  }
   made_.note_results(call, described, origin);
 }
 
@@ -149,31 +160,65 @@ std::optional<std::uint32_t> ReplayWatch::find(Provenance hash) {
 
 std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
                                       const ProvenanceMap::Call& described) {
-  if (matched_ || described.origin != ProvenanceMap::kNone) {
+  if (described.origin != ProvenanceMap::kNone) {
     return described.origin;
   }
-  const auto& operators = forward_.operators;
-  origins_.push_back(c10::str(
-      "it depends on operator ", calls_ - 1, " of the recomputation, ", call.op.operator_name(),
-      ", which forward did not run, or ran on other numbers or tensors",
-      next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
-                               : ""));
+  if (!matched_) {
+    const auto& operators = forward_.operators;
+    return new_origin(c10::str(
+        words_for(call), ", which forward did not run, or ran on other numbers or tensors",
+        next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
+                                 : ""));
+  }
+  if (draws_elsewhere(call)) {
+    return new_origin(c10::str(
+        words_for(call), ", which draws from the generator of ", generator_of(call).device(),
+        " in another state than in forward: another thread has drawn from that generator while the "
+        "region ran, or while it is recomputed. Give each thread a generator of its own"));
+  }
+  return ProvenanceMap::kNone;
+}
+
+std::string ReplayWatch::words_for(const OperatorCall& call) const {
+  return c10::str("it depends on operator ", calls_ - 1, " of the recomputation, ",
+                  call.op.operator_name());
+}
+
+std::uint32_t ReplayWatch::new_origin(std::string words) {
+  origins_.push_back(std::move(words));
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 
-void ReplayWatch::compare_position(const OperatorCall& call) {
-  if (!matched_ || moved_generator_ || !draws(call)) {
-    return;
+// Forward's operator has found its generator in another state.
+bool ReplayWatch::draws_elsewhere(const OperatorCall& call) const {
+  if (!call.traits.is_random || !checks_positions_ || !draws(call)) {
+    return false;
   }
   const auto forward = std::lower_bound(forward_.positions.begin(), forward_.positions.end(),
                                         std::pair(*matched_, std::uint64_t{0}));
   if (forward == forward_.positions.end() || forward->first != *matched_ || forward->second == 0) {
+    return false;
+  }
+  return position_of(generator_of(call)) != forward->second;
+}
+
+// See Note [Wrapped memory].
+void ReplayWatch::compare_wrapped(const OperatorCall& call,
+                                  const std::vector<at::Tensor>& written) {
+  const auto forward = matched_ && checks_outside_ ? forward_.wrapped_writes.find(*matched_)
+                                                   : forward_.wrapped_writes.end();
+  if (forward == forward_.wrapped_writes.end() || forward->second.size() != written.size()) {
     return;
   }
-  const at::Generator generator = generator_of(call);
-  if (position_of(generator) != forward->second) {
-    moved_generator_ = c10::str(call.op.operator_name(), " draws from the generator of ",
-                                generator.device(), ", which forward found in another state there");
+  const std::vector<Fingerprint> now = WrappedWrites::fingerprints(written);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (!Fingerprint::equal(now[i], forward->second[i])) {
+      const std::uint32_t origin = new_origin(
+          c10::str(words_for(call),
+                   ", which writes to memory that the region wraps itself (from_blob) and "
+                   "that forward has changed already. Wrap it before the region"));
+      made_.add(written[i], {.hash = kChanged, .origin = origin});
+    }
   }
 }
 
@@ -197,6 +242,10 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
       }
     } else if (version != reads[i].version) {
       words(", at version ", version, ", forward read it at version ", reads[i].version);
+    }
+    if (!change_ && reads[i].sample != 0 && is_wrapped(tensor) &&
+        sample_elements(tensor) != reads[i].sample) {
+      words(", whose memory (from_blob) holds other values than forward read there");
     }
   }
 }

@@ -49,8 +49,6 @@ class ReplayWatch final : public OperatorInterceptor {
 
   // Of a tensor that is saved now.
   Provenance provenance_of(const at::Tensor& tensor);
-  // Words for a warning if an operator has drawn other random numbers than forward's.
-  const std::optional<std::string>& moved_generator() const { return moved_generator_; }
   // Which operator has made it another one than forward saved, in words for an error.
   std::string origin_of(const at::Tensor& tensor) const;
 
@@ -63,7 +61,10 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap::Call describe(const OperatorCall& call);
   // True if it is one, and was not known yet.
   bool add_left_over(const at::Tensor& tensor);
-  void compare_position(const OperatorCall& call);
+  bool draws_elsewhere(const OperatorCall& call) const;
+  void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
+  std::uint32_t new_origin(std::string words);
+  std::string words_for(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 
@@ -72,11 +73,11 @@ class ReplayWatch final : public OperatorInterceptor {
   const bool checks_positions_;
   OperatorInterceptor* inner_ = nullptr;
   ProvenanceMap made_;
+  WrappedWrites writes_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // of forward's operators
   std::optional<std::uint32_t> matched_;
   std::optional<std::string> change_;
-  std::optional<std::string> moved_generator_;
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   std::vector<std::string> origins_;  // why a tensor is not one of forward's
 };

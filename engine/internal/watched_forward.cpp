@@ -150,9 +150,14 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   if (traits.is_random) {
     note_generators(call);
   }
+  const std::vector<at::Tensor> wrapped =
+      described.has_unknown ? forward_.writes_.targets(call, made) : std::vector<at::Tensor>();
   const bool tells_of_outside = traits.tells_host && !described.outside.empty() &&
                                 described.outside.size() == described.arguments.size();
   pass_on(call, outer_);
+  if (!wrapped.empty()) {
+    forward_.wrapped_writes.emplace(index, WrappedWrites::fingerprints(wrapped));
+  }
   if (tells_of_outside) {
     forward_.told.emplace(index, call.results().vec());
   }
@@ -164,9 +169,12 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
     const auto next = static_cast<std::uint32_t>(forward_.outside.size());
     const auto [number, is_new] = forward_.number_of_outside_.try_emplace(memory_of(*tensor), next);
     if (is_new) {
-      forward_.outside.push_back({weak_storage_of(*tensor), is_unidentified(*tensor), false});
+      forward_.outside.push_back(
+          {weak_storage_of(*tensor), is_unidentified(*tensor), is_wrapped(*tensor), false});
     }
-    forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor)});
+    const bool is_sampled = forward_.outside[number->second].is_wrapped;
+    forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
+                              is_sampled ? sample_elements(*tensor) : 0});
   }
 }
 

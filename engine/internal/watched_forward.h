@@ -22,8 +22,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/internal/fingerprint.h"
 #include "reprise/engine/internal/memory.h"
+#include "reprise/engine/internal/memory_sample.h"
 #include "reprise/engine/internal/provenance.h"
+#include "reprise/engine/internal/wrapped_memory.h"
 #include "reprise/rng/rng_state.h"
 
 namespace reprise::engine_internal {
@@ -44,6 +47,7 @@ class WatchedForward {
   struct Read {
     std::uint32_t outside;  // its number
     std::int64_t version;
+    MemorySample sample;  // if it is wrapped
   };
   // A tensor from outside as it was before an operator wrote to it whose results depend on that.
   struct Before {
@@ -54,6 +58,7 @@ class WatchedForward {
   struct Outside {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     bool is_unidentified;  // lent, or made on another thread
+    bool is_wrapped;
     // When forward has ended. Otherwise the region may have made it itself, out of sight, and
     // makes another one in a replay.
     bool is_alive;
@@ -73,6 +78,8 @@ class WatchedForward {
   absl::flat_hash_map<std::uint32_t, std::vector<Before>> befores;
   absl::flat_hash_map<Memory, ProvenanceMap::Entry>
       left;  // what the region has made and somebody still holds
+  // Of the operators that write to memory that the region has wrapped itself: as they left it.
+  absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
   // The versions of tensors from outside that code under a BypassModeGuard has read.
   absl::flat_hash_map<Memory, std::int64_t> hidden_reads;
   std::vector<RngState> generators;  // named by operators, as they stood before the first draw
@@ -95,6 +102,7 @@ class WatchedForward {
 
   const std::thread::id thread_ = std::this_thread::get_id();
   ProvenanceMap made_;                                            // in forward
+  WrappedWrites writes_;                                          // likewise
   absl::flat_hash_map<Memory, std::uint32_t> number_of_outside_;  // likewise
 };
 
