@@ -4,6 +4,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "reprise/engine/internal/operator_traits.h"
+
 namespace reprise::engine_internal {
 
 bool is_wrapped(const at::Tensor& tensor) {
