@@ -43,6 +43,7 @@ class ForwardHooks final : public HookProvider {
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
     return frame_->make_slot();
   }
+  bool recomputes() const override { return true; }
 
  private:
   std::shared_ptr<Frame> frame_;
@@ -96,11 +97,15 @@ void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
   }
 }
 
-// Within the replay of an enclosing region nothing is kept, unless it goes through the hooks of
-// that region, which counts it as in forward.
-bool asks_policy(const CheckpointOptions& options) {
-  return !is_recomputing() || options.respect_saved_tensors_hooks;
+// Not through those of an enclosing region, which would compute it again: how much is kept depends
+// on who still holds it when the region ends, and a replay must save as much as forward.
+bool keeps_through_hooks(const CheckpointOptions& options) {
+  const HookProvider* const around = hooks_internal::innermost_provider();
+  return options.respect_saved_tensors_hooks && (around == nullptr || !around->recomputes());
 }
+
+// Within the replay of an enclosing region nothing is kept.
+bool asks_policy(const CheckpointOptions& options) { return options.policy && !is_recomputing(); }
 
 RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                          const std::vector<at::Tensor>& tensors) {
@@ -123,9 +128,9 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
     record.tape->allow_mutation = options.allow_cache_entry_mutation;
     record.fills_region = options.fill == Fill::kRegion || !record.early_stop;
   }
-  if (options.policy && asks_policy(options) && record.tape == nullptr) {
+  if (asks_policy(options) && record.tape == nullptr) {
     record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation,
-                                                   options.respect_saved_tensors_hooks);
+                                                   keeps_through_hooks(options));
     record.trace_builder = std::make_unique<TraceBuilder>(*record.trace);
   }
   if (options.policy && record.stats) {
@@ -148,7 +153,7 @@ class ForwardRegion::Impl {
   Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
       : preserves_rng_(options.preserve_rng_state),
         tape_options_{.preserves_rng = options.preserve_rng_state,
-                      .through_hooks = options.respect_saved_tensors_hooks,
+                      .through_hooks = keeps_through_hooks(options),
                       .input_store = options.input_store,
                       .needs_transfers = !effective_early_stop(options.early_stop),
                       .follows_parameters = options.allow_external_mutation} {

@@ -10,7 +10,9 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 
@@ -67,6 +69,18 @@ inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tenso
     return no_storage();
   }
   return tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl();
+}
+
+// Of a map: stores and hooks are to be given tensors in the same order in each run.
+template <class Map>
+auto sorted_keys(const Map& map) {
+  std::vector<typename Map::key_type> keys;
+  keys.reserve(map.size());
+  for (const auto& entry : map) {
+    keys.push_back(entry.first);
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 // Calls `visitor` with each defined tensor in an argument or result, lists included.

@@ -45,6 +45,7 @@ class ReplayPass final : public hooks_internal::HookProvider,
   TapeRun::Filled take_values();
 
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
+  bool recomputes() const override { return true; }
 
   // A backward inside the region has added to these gradients in forward already: what the replay
   // adds is taken back when it ends.

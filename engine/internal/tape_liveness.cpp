@@ -248,7 +248,8 @@ void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
     return;
   }
   const hooks_internal::UnseenScope unseen;
-  for (auto& [value, given] : tape_.given) {
+  for (const TapeValueId value : sorted_keys(tape_.given)) {
+    Tape::Given& given = tape_.given.at(value);
     KeptResult& kept = given.kept;
     kept.put_away();
     if (!options_.through_hooks || given.why != Why::kPolicy || !kept.alias.defined() ||

@@ -156,8 +156,9 @@ void TraceBuilder::report(std::uint32_t index, RegionStats& stats) {
 
 void TraceBuilder::put_kept_away() {
   const at::NoGradGuard no_grad;
-  for (auto& [index, results] : trace_.mutable_kept()) {
-    for (KeptResult& result : results) {
+  auto& kept = trace_.mutable_kept();
+  for (const std::uint32_t index : sorted_keys(kept)) {
+    for (KeptResult& result : kept.at(index)) {
       result.put_away();
       const bool may_go = trace_.through_hooks && result.alias.defined() && !result.is_in_flight &&
                           !result.alias.is_inference();

@@ -32,6 +32,9 @@ class REPRISE_API HookProvider {
   // Called once a saved tensor, maybe by several threads of one backward at once.
   virtual std::unique_ptr<SavedVariableHooks> make_hooks() = 0;
 
+  // True for those of a region: what they are given is dropped and computed again.
+  virtual bool recomputes() const { return false; }
+
   // Called when a backward inside the scope, or inside a scope further in, is about to add to the
   // `.grad` of these leaves. Passes it on to the next provider further out unless it returns true.
   virtual bool on_accumulation(const std::vector<at::Tensor>& leaves);
