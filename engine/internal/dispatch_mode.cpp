@@ -119,7 +119,7 @@ OperatorKernels* install() {
 // Of a user's unpack hook: other memory in each recomputation.
 void note_unpacked(const at::Tensor& tensor) {
   if (OperatorInterceptor* const interceptor = InterceptionScope::current()) {
-    interceptor->note_recomputed(tensor, 0);
+    interceptor->note_recomputed(tensor, nullptr, 0);
   }
 }
 

@@ -66,8 +66,10 @@ class OperatorInterceptor {
   virtual void settle() {}
 
   // A backward inside the region has been given the tensor of a slot, recomputed out of sight.
-  // provenance: of its memory, see provenance.h.
-  virtual void note_recomputed(const at::Tensor& /*tensor*/, std::uint64_t /*provenance*/) {}
+  // saved: the memory that was saved, by address; null if it is not known.
+  // provenance: of that memory in the region of the slot, see provenance.h.
+  virtual void note_recomputed(const at::Tensor& /*tensor*/, const void* /*saved*/,
+                               std::uint64_t /*provenance*/) {}
 
   // What the operator, which is about to run, is to find in `target`, a tensor that it writes to:
   // number `element` of argument `argument`. In a replay that is not what it holds. Not to be

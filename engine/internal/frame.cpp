@@ -126,8 +126,9 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
     return original;
   }
   OperatorInterceptor* const interceptor = InterceptionScope::current();
-  if (interceptor != nullptr && !record_.slots[slot].shares_memory_with(value.tensor)) {
-    interceptor->note_recomputed(value.tensor, record_.slots[slot].memory_provenance());
+  const TensorRecord& saved = record_.slots[slot];
+  if (interceptor != nullptr && !saved.shares_memory_with(value.tensor)) {
+    interceptor->note_recomputed(value.tensor, saved.memory(), saved.memory_provenance());
   }
   return std::move(value.tensor);
 }

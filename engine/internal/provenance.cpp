@@ -329,8 +329,14 @@ void ProvenanceMap::note_hidden(const OperatorCall& call) {
   }
 }
 
-void ProvenanceMap::note_recomputed(const at::Tensor& tensor, Provenance provenance) {
-  if (is_followed(tensor) && find(memory_of(tensor)) == nullptr) {
+void ProvenanceMap::note_recomputed(const at::Tensor& tensor, Memory saved,
+                                    Provenance provenance) {
+  if (!is_followed(tensor) || find(memory_of(tensor)) != nullptr) {
+    return;
+  }
+  if (const Entry* const known = find(saved)) {
+    add(tensor, {.hash = known->hash, .shift = known->shift, .origin = known->origin});
+  } else {
     add(tensor, {.hash = provenance == 0 ? std::uint64_t{kOpaque} : provenance});
   }
 }

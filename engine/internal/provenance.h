@@ -91,8 +91,9 @@ class ProvenanceMap {
   // An operator under a BypassModeGuard has run: its results, and what it has written, are not
   // followed.
   void note_hidden(const OperatorCall& call);
-  // See OperatorInterceptor. Nothing changes if its memory is known.
-  void note_recomputed(const at::Tensor& tensor, Provenance provenance);
+  // See OperatorInterceptor. Nothing changes if its memory is known. It is as that which was saved,
+  // if that is known.
+  void note_recomputed(const at::Tensor& tensor, Memory saved, Provenance provenance);
 
   // Storages, or so, that it will hold.
   void reserve(std::size_t count);

@@ -33,8 +33,8 @@ class ReplayWatch final : public OperatorInterceptor {
 
   void intercept(const OperatorCall& call) override;
   void settle() override { inner_->settle(); }
-  void note_recomputed(const at::Tensor& tensor, Provenance provenance) override {
-    made_.note_recomputed(tensor, provenance);
+  void note_recomputed(const at::Tensor& tensor, Memory saved, Provenance provenance) override {
+    made_.note_recomputed(tensor, saved, provenance);
   }
   at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                           const at::Tensor& target) override;

@@ -27,9 +27,10 @@ class SelectiveForward final : public PolicyRegion {
       next_->settle();
     }
   }
-  void note_recomputed(const at::Tensor& tensor, std::uint64_t provenance) override {
+  void note_recomputed(const at::Tensor& tensor, const void* saved,
+                       std::uint64_t provenance) override {
     if (next_ != nullptr) {
-      next_->note_recomputed(tensor, provenance);
+      next_->note_recomputed(tensor, saved, provenance);
     }
   }
   at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,

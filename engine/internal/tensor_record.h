@@ -91,6 +91,9 @@ class TensorRecord {
   // did not make it: it came from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;
 
+  // That memory, by address; null for a tensor without a storage.
+  const void* memory() const { return storage_._unsafe_get_target(); }
+
   // A leaf that needs a gradient.
   bool is_parameter() const { return is_parameter_; }
   // The parameter that was saved, as it is now, if it is there and not freed: an alias without

@@ -98,10 +98,10 @@ void ForwardWatch::settle() {
   }
 }
 
-void ForwardWatch::note_recomputed(const at::Tensor& tensor, Provenance provenance) {
-  forward_.made_.note_recomputed(tensor, provenance);
+void ForwardWatch::note_recomputed(const at::Tensor& tensor, Memory saved, Provenance provenance) {
+  forward_.made_.note_recomputed(tensor, saved, provenance);
   if (outer_ != nullptr) {
-    outer_->note_recomputed(tensor, provenance);
+    outer_->note_recomputed(tensor, saved, provenance);
   }
 }
 

@@ -115,7 +115,7 @@ class ForwardWatch final : public OperatorInterceptor {
 
   void intercept(const OperatorCall& call) override;
   void settle() override;
-  void note_recomputed(const at::Tensor& tensor, Provenance provenance) override;
+  void note_recomputed(const at::Tensor& tensor, Memory saved, Provenance provenance) override;
   at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                           const at::Tensor& target) override;
 
