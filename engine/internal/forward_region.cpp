@@ -107,13 +107,22 @@ bool keeps_through_hooks(const CheckpointOptions& options) {
 // Within the replay of an enclosing region nothing is kept.
 bool asks_policy(const CheckpointOptions& options) { return options.policy && !is_recomputing(); }
 
+// A region inside a replay compares no contents: the policy of the region around it may leave out
+// operators whose results nobody needs. What matters is compared by the region that forward made.
+DeterminismCheck check_for(const CheckpointOptions& options) {
+  const DeterminismCheck check = options.determinism_check;
+  const bool has_contents =
+      check == DeterminismCheck::kValues || check == DeterminismCheck::kCallback;
+  return has_contents && is_recomputing() ? DeterminismCheck::kMetadata : check;
+}
+
 RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                          const std::vector<at::Tensor>& tensors) {
   RegionRecord record;
   record.name = name_or_number(std::move(options.name));
   record.early_stop = effective_early_stop(options.early_stop);
   record.allow_external_mutation = options.allow_external_mutation;
-  record.check = options.determinism_check;
+  record.check = check_for(options);
   record.describe = std::move(options.determinism_fn);
   record.input_store = std::move(options.input_store);
   record.prefetch_depth = options.prefetch_depth;

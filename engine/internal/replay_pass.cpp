@@ -172,8 +172,8 @@ void ReplayPass::compare(std::uint32_t slot, const at::Tensor& tensor) {
   if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
     return;
   }
-  // Nobody asks for the values of a tensor that died in forward.
-  const bool has_values = !saved.died_in_forward() || record_.check != DeterminismCheck::kValues;
+  // Nobody is given the values of the others. They may be those after a later write, or statistics.
+  const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
   auto difference =
       saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
   auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
