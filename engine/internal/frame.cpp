@@ -82,6 +82,10 @@ bool Frame::complete_forward(bool may_pack) {
   if (record_.state.rng) {
     if (record_.watched) {
       record_.state.rng->add(std::exchange(record_.watched->generators, {}));
+    } else {  // one that stands where it stood may have been seeded anew
+      for (const RngState& state : record_.state.rng->states()) {
+        drawn.push_back(state.generator());
+      }
     }
     record_.state.rng->complete(drawn);
   }

@@ -107,6 +107,11 @@ class OperatorTrace {
   bool is_complete = false;  // forward has ended
   std::vector<TracedOperator> operators;
   ResultList results;
+  std::vector<RngState> rng_at_end;  // of the generators that random operators have drawn from
+
+  // Where the generator of a random operator stood after it; null while forward runs, if it is the
+  // last one so far.
+  const RngState* rng_after(std::uint32_t index) const;
 
   // In forward.
   Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }

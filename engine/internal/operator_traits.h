@@ -50,6 +50,13 @@ struct OperatorTraits {
     return !undeclared || writes_undeclared(arguments) ? written_arguments : kNone;
   }
 
+  // The arguments that the call reads, and that such calls in training have written without a
+  // trace.
+  const std::vector<std::uint32_t>& read_statistics(c10::ArrayRef<c10::IValue> arguments) const {
+    static const std::vector<std::uint32_t> kNone;
+    return undeclared && !writes_undeclared(arguments) ? written_arguments : kNone;
+  }
+
   bool may_write(std::uint32_t argument) const {
     return std::find(written_arguments.begin(), written_arguments.end(), argument) !=
            written_arguments.end();

@@ -329,8 +329,7 @@ void ProvenanceMap::note_hidden(const OperatorCall& call) {
   }
 }
 
-void ProvenanceMap::note_recomputed(const at::Tensor& tensor, Memory saved,
-                                    Provenance provenance) {
+void ProvenanceMap::note_recomputed(const at::Tensor& tensor, Memory saved, Provenance provenance) {
   if (!is_followed(tensor) || find(memory_of(tensor)) != nullptr) {
     return;
   }

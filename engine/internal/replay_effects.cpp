@@ -50,6 +50,7 @@ void ReplayEffects::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   if (traits.undeclared) {
     note_unused(call);
+    give_statistics(call);
   }
   const std::vector<std::uint32_t> outside = outside_arguments(call);
   if (outside.empty()) {
@@ -200,6 +201,16 @@ void ReplayEffects::note_unused(const OperatorCall& call) {
     append_memory(call.argument(index), unused);
   }
   reads_.note_unused(unused);
+}
+
+// As forward found them.
+void ReplayEffects::give_statistics(const OperatorCall& call) const {
+  for (const std::uint32_t index : call.traits.read_statistics(call.arguments())) {
+    const at::Tensor read = watch_ == nullptr ? at::Tensor() : watch_->before(index, 0);
+    if (read.defined()) {
+      call.argument(index) = read;
+    }
+  }
 }
 
 void ReplayEffects::run_on_copies(const OperatorCall& call,

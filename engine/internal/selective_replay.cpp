@@ -83,7 +83,10 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
   const OperatorTraits& traits = call.traits;
   const bool only_writes =
       !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
-  if (op.plan == Plan::kServePartly || (op.plan == Plan::kServe && !has_all(op))) {
+  const RngState* const rng_after = op.rng ? trace_.rng_after(next_) : nullptr;
+  const bool knows_rng = !op.rng || rng_after != nullptr;
+  const bool is_served = op.plan == Plan::kServe && has_all(op) && knows_rng;
+  if (op.plan == Plan::kServePartly || (op.plan == Plan::kServe && !is_served)) {
     run(call, op);
     replace_kept(call);
   } else if (op.plan == Plan::kCopy) {
@@ -94,6 +97,9 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
   } else {
     effects_.note_supplied(call);
     supply(call, *op.results);
+  }
+  if (rng_after != nullptr) {
+    rng_after->restore();  // for regions inside, whose own replays start from there
   }
 }
 
@@ -159,6 +165,8 @@ void SelectiveReplay::copy(const OperatorCall& call) {
   const at::Tensor kept = kept_tensor(call, 0);
   if (target.sizes() != kept.sizes()) {
     target.resize_(kept.sizes());
+    // As `out=` lays out what it resizes.
+    target.unsafeGetTensorImpl()->set_sizes_and_strides(kept.sizes(), kept.strides());
   }
   target.copy_(kept);
   unset_.erase(memory_of(target));

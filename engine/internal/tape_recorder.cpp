@@ -142,13 +142,18 @@ void TapeRecorder::leave_out(const Tape::Operator& op) {
 bool TapeRecorder::encode_arguments(const OperatorCall& call) {
   const auto arguments = call.arguments();
   const auto& written = call.traits.written(arguments);
+  const auto& statistics = call.traits.read_statistics(arguments);
   const std::optional<std::uint32_t> made_blocking = argument_made_blocking(call);
   arrives_later_now_ = made_blocking.has_value();
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {
-    const bool is_read = std::find(written.begin(), written.end(), index) == written.end();
+    const auto is_among = [index](const std::vector<std::uint32_t>& indices) {
+      return std::find(indices.begin(), indices.end(), index) != indices.end();
+    };
+    const Use use = is_among(written)      ? use_of_targets(call)
+                    : is_among(statistics) ? Use::kReadStatistics
+                                           : Use::kRead;
     const c10::IValue& argument = arguments[index];
-    if (!encode(index == made_blocking ? c10::IValue(false) : argument,
-                is_read ? Use::kRead : use_of_targets(call))) {
+    if (!encode(index == made_blocking ? c10::IValue(false) : argument, use)) {
       return false;
     }
   }

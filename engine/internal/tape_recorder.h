@@ -112,8 +112,9 @@ class TapeRecorder final : public PolicyRegion {
   // A storage, or, without one to speak of, the tensor itself.
   static Memory key_of(const at::Tensor& tensor);
 
-  // What an operator does with a tensor. A target is changed or overwritten.
-  enum class Use : std::uint8_t { kRead, kChanged, kOverwritten };
+  // What an operator does with a tensor. A target is changed or overwritten; of statistics that it
+  // reads a copy is taken.
+  enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
   static Use use_of_targets(const OperatorCall& call) {
     return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
   }

@@ -45,7 +45,10 @@ bool is_whole_storage(const at::Tensor& tensor) {
 Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   const Memory memory = key_of(tensor);
   const auto found = storages_.find(memory);
-  const bool is_copied = use == Use::kRead && is_lent(tensor);
+  const bool is_statistic =
+      use == Use::kReadStatistics && (found == storages_.end() || found->second.is_outside);
+  use = use == Use::kReadStatistics ? Use::kRead : use;
+  const bool is_copied = is_statistic || (use == Use::kRead && is_lent(tensor));
   TapeValueId value = Tape::kNone;
   if (is_copied) {
     value = look_up_lent(memory, tensor);

@@ -127,10 +127,12 @@ TensorRecord::TensorRecord(const at::Tensor& tensor, const RecordOptions& option
     return;
   }
   if (options.check == DeterminismCheck::kValues) {
-    contents_ = std::make_unique<Contents>();
+    contents_ = std::make_unique<Contents>(
+        Contents{tensor.unsafeGetTensorImpl()->version_counter(), {}, {}});
     contents_->fingerprint = without_recording(tensor, &Fingerprint::of);
   } else if (options.check == DeterminismCheck::kCallback) {
-    contents_ = std::make_unique<Contents>();
+    contents_ = std::make_unique<Contents>(
+        Contents{tensor.unsafeGetTensorImpl()->version_counter(), {}, {}});
     contents_->description = without_recording(tensor, *options.describe);
   }
 }

@@ -71,6 +71,9 @@ class TensorRecord {
   void complete(bool is_alive) {
     provenance_.is_captured = provenance_.is_captured && !storage_.expired();
     died_in_forward_ = !is_alive;
+    if (contents_ && contents_->counter.current_version() != version_) {
+      contents_.reset();  // changed since: autograd refuses to give it to anybody
+    }
   }
   // For example an input that a scope inside the region has packed and does not need.
   bool died_in_forward() const { return died_in_forward_; }
@@ -119,6 +122,7 @@ class TensorRecord {
 
  private:
   struct Contents {
+    c10::VariableVersion counter;
     std::optional<Fingerprint> fingerprint;
     std::string description;
   };

@@ -146,6 +146,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   if (!traits.written_arguments.empty()) {
     note_befores(call);
   }
+  if (traits.undeclared) {
+    note_statistics(call);
+  }
   made.note_writes(call, described, ProvenanceMap::kNone);
   if (traits.is_random) {
     note_generators(call);
@@ -208,6 +211,24 @@ void ForwardWatch::note_befores(const OperatorCall& call) {
   }
   forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
                            std::move(befores));
+}
+
+// Those of batch-norm in evaluation: a later one in training changes them, and no version tells.
+void ForwardWatch::note_statistics(const OperatorCall& call) {
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  std::vector<WatchedForward::Before> befores;
+  for (const std::uint32_t index : call.traits.read_statistics(call.arguments())) {
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (is_outside(tensor)) {
+        befores.push_back({index, 0, at::clone(hooks_internal::detached_alias(tensor))});
+      }
+    });
+  }
+  if (!befores.empty()) {
+    forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
+                             std::move(befores));
+  }
 }
 
 at::Tensor ForwardWatch::state_before(const OperatorCall& call, std::uint32_t argument,

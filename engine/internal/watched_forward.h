@@ -49,7 +49,8 @@ class WatchedForward {
     std::int64_t version;
     MemorySample sample;  // if it is wrapped
   };
-  // A tensor from outside as it was before an operator wrote to it whose results depend on that.
+  // A tensor from outside as it was before an operator wrote to it whose results depend on that; or
+  // statistics that one has read.
   struct Before {
     std::uint32_t argument;
     std::uint32_t element;  // of a list
@@ -123,6 +124,7 @@ class ForwardWatch final : public OperatorInterceptor {
   void intercept_hidden(const OperatorCall& call);
   void note_reads(const ProvenanceMap::Call& described);
   void note_befores(const OperatorCall& call);
+  void note_statistics(const OperatorCall& call);
   void note_generators(const OperatorCall& call);
   bool is_outside(const at::Tensor& tensor) const;
 

@@ -146,5 +146,22 @@ TEST_F(BatchNormTest, InEvaluationStatisticsAreOnlyRead) {
   });
 }
 
+// Which no version counter tells of.
+TEST_F(BatchNormTest, InEvaluationStatisticsThatTrainingChangesBeforeBackwardAreForwards) {
+  expect_as_plain([this](auto run) -> Tensors {
+    const at::Tensor mean = at::zeros({4});
+    const at::Tensor variance = at::ones({4});
+    const auto norm = [&](bool is_training) {
+      return [=](const at::Tensor& t) {
+        return at::batch_norm(t.sin(), {}, {}, mean, variance, is_training, 0.1, 1e-5, false).exp();
+      };
+    };
+    const at::Tensor x = leaf({2, 4, 6, 6});
+    const at::Tensor y = run(norm(false), x);
+    const at::Tensor z = run(norm(true), x * 3 + 1);
+    return gradients(y.sin() + z, {x});
+  });
+}
+
 }  // namespace
 }  // namespace reprise::testing::batch_norm_test

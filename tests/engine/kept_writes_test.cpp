@@ -44,6 +44,31 @@ class KeptWrites : public UnderPolicies {
   }
 };
 
+// A saved tensor that has been changed since is given to nobody, and its contents do not matter.
+TEST_F(KeptWrites, OfWhatAutogradHasSavedAreNotCompared) {
+  const std::vector<std::function<void(const at::Tensor&)>> writes = {
+      [](const at::Tensor& y) { y.mul_(2); }, [](const at::Tensor& y) { y.fill_(2); },
+      [](const at::Tensor& y) { y.select(0, 1).zero_(); }};
+  const at::Tensor x = leaf({4});
+  for (const auto& write : writes) {
+    const auto code = [&write](const at::Tensor& t) {
+      const at::Tensor y = t.exp();
+      write(y);
+      return Tensors{(y.detach() * t).sin(), y};
+    };
+    const Tensors expected = gradients(code(x)[0], {x});
+    for (std::uint64_t bits = 0; bits < 16; ++bits) {
+      for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+        const Tensors results = checkpoint({.policy = by_ordinal_in(nullptr, bits, false),
+                                            .replay = replay,
+                                            .determinism_check = DeterminismCheck::kValues},
+                                           code, x);
+        expect_same_bits(gradients(results[0], {x}), expected);
+      }
+    }
+  }
+}
+
 TEST_F(KeptWrites, TwiceInPlace) {
   expect_as_plain_in_stores({"mul_, add_",
                              {{4}},

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A backward inside a region that lies in another region: its own replay runs within the replay of
+// the outer one, which a policy may have leave out operators.
+#include <array>
+
+#include "tests/engine/under_policies.h"
+
+namespace reprise::testing::nested_backward_test {
+namespace {
+
+class NestedBackward : public ConformanceTest {};
+
+using Code = std::function<at::Tensor(const at::Tensor&)>;
+
+// Of something that the region has made, of one of its inputs, and of a parameter.
+at::Tensor by_gradient_of_a_copy(const at::Tensor& x) {
+  const at::Tensor copy = x.detach().requires_grad_();
+  return x * torch::autograd::grad({(copy.sin() * copy).sum()}, {copy})[0];
+}
+at::Tensor by_gradient_of_itself(const at::Tensor& x) {
+  const at::Tensor y = x.sin() * x;
+  return y * torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true,
+                                   /*create_graph=*/true)[0];
+}
+at::Tensor behind_random_numbers(const at::Tensor& x) {
+  const at::Tensor rows = x.index_select(0, at::randperm(x.size(0))) * x;
+  return by_gradient_of_a_copy(at::bernoulli(x.detach().sigmoid()) * rows);
+}
+
+// In an inner and an outer region; first: what the inner one does to its input before.
+Tensors run_nested(const CheckpointOptions* options, const PolicyHolder& outer_policy,
+                   const Code& first, const Code& code) {
+  torch::manual_seed(3);
+  const auto run = [options](const CheckpointOptions& with, const Code& body,
+                             const at::Tensor& input) {
+    return options == nullptr ? body(input) : checkpoint(with, body, input);
+  };
+  CheckpointOptions inner = options == nullptr ? CheckpointOptions{} : *options;
+  CheckpointOptions outer = inner;
+  outer.policy = outer_policy;
+  const Code outer_code = [&run, inner, first, code](const at::Tensor& t) {
+    return run(
+               inner, [first, code](const at::Tensor& u) { return code(first(u)).sin().sin(); },
+               t.sin())
+        .sin();
+  };
+  const at::Tensor x = leaf({6, 8});
+  const at::Tensor y = run(outer, outer_code, x);
+  Tensors seen = torch::autograd::grad({y.tanh().mean()}, {x}, {}, /*retain_graph=*/true);
+  seen.push_back(torch::autograd::grad({y.tanh().mean()}, {x})[0]);
+  seen.push_back(y.detach());
+  seen.push_back(cpu_generator_state());
+  return seen;
+}
+
+PolicyHolder keeping(std::uint64_t bits) {
+  return bits == 0 ? PolicyHolder() : by_ordinal_in(nullptr, bits, false);
+}
+
+TEST_F(NestedBackward, IsAsInPlainCode) {
+  const std::vector<Code> firsts = {[](const at::Tensor& t) { return t; },
+                                    [](const at::Tensor& t) { return t.sin(); }};
+  const std::vector<Code> codes = {&by_gradient_of_a_copy, &by_gradient_of_itself,
+                                   &behind_random_numbers};
+  constexpr std::array<std::uint64_t, 6> kPolicies = {0, ~0U, 0x5, 0xa, 0x24, 0x92};
+  for (std::size_t code = 0; code < codes.size(); ++code) {
+    for (std::size_t first = 0; first < firsts.size(); ++first) {
+      const Tensors expected = run_nested(nullptr, {}, firsts[first], codes[code]);
+      for (const std::uint64_t inner : kPolicies) {
+        for (const std::uint64_t outer : kPolicies) {
+          for (const DeterminismCheck check :
+               {DeterminismCheck::kMetadata, DeterminismCheck::kValues}) {
+            for (const bool early_stop : {false, true}) {
+              SCOPED_TRACE(c10::str("code ", code, ", first ", first, ", policies ", inner, ", ",
+                                    outer, ", check ", static_cast<int>(check), early_stop));
+              CheckpointOptions options;
+              options.early_stop = early_stop;
+              options.determinism_check = check;
+              options.policy = keeping(inner);
+              expect_same_bits(run_nested(&options, keeping(outer), firsts[first], codes[code]),
+                               expected);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing::nested_backward_test
