@@ -142,8 +142,8 @@ struct CheckpointOptions {
   bool allow_cache_entry_mutation = false;
 
   // What the policy keeps goes through the saved-tensor hooks that stand around the region, as its
-  // inputs always do: a SaveOnCpuGuard moves it to the host. Otherwise hooks do not see it. Directly
-  // inside another region it has no effect.
+  // inputs always do: a SaveOnCpuGuard moves it to the host. Otherwise hooks do not see it.
+  // Directly inside another region it has no effect.
   bool respect_saved_tensors_hooks = false;
 
   // Where the region's tensor inputs are kept, instead of by the saved-tensor hooks that stand

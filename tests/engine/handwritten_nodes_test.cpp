@@ -36,7 +36,7 @@ class Untraceable final : public Node {
 
   static auto make() {
     if constexpr (std::is_same_v<NodePtr, std::shared_ptr<Node>>) {
-      return std::shared_ptr<Untraceable>(new Untraceable, torch::autograd::deleteNode);
+      return std::make_shared<Untraceable>();
     } else {
       return c10::make_intrusive<Untraceable>();
     }
