@@ -221,8 +221,11 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
       input.kept.alias = flat(input.kept.alias);
       input.geometry = geometry_of(input.kept.alias);
     }
-    const bool is_packed = options_.input_store == nullptr || needed[value];
-    if (may_pack && is_packed && input.why == Why::kOutside && !input.is_parameter && !input.lost) {
+    // Nobody uses what batch-norm has saved of its statistics: as something that an enclosing
+    // region has saved it would be compared.
+    const bool is_packed = (options_.input_store == nullptr || needed[value]) &&
+                           !input.is_parameter && !info_[value].is_statistics;
+    if (may_pack && is_packed && input.why == Why::kOutside && !input.lost) {
       to_pack.push_back(value);
       tensors.push_back(input.kept.alias);
     }

@@ -189,6 +189,7 @@ void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
     return;
   }
   const Tape::Tensor found = look_up(tensor, use);
+  info_[found.value].is_statistics = false;
   tape_.arguments.push_back({Kind::kTensor, found.value, found.geometry});
 }
 

@@ -89,6 +89,7 @@ class TapeRecorder final : public PolicyRegion {
     bool is_read = false;
     bool has_unset_parts = false;
     bool is_factorys = false;  // made of constants alone, as by zeros(): to be filled, most likely
+    bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
     std::uint32_t geometry = Tape::kNone;
     // To which nothing that the dispatcher has seen has been written.
     std::int64_t unfilled_bytes = 0;

@@ -146,6 +146,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
     }
     const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);
     written_now_.push_back(after);
+    info_[after].is_statistics = call.traits.undeclared;
     if (is_run_again) {
       tape_.writes.push_back({write.before, Tape::kNone});
     }

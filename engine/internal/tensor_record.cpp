@@ -175,7 +175,7 @@ std::optional<std::string> TensorRecord::difference(const at::Tensor& recomputed
 
 std::optional<std::string> TensorRecord::difference_of_contents(
     const at::Tensor& recomputed, const RecordOptions& options) const {
-  if (contents_ == nullptr) {
+  if (contents_ == nullptr || is_overwritten()) {
     return std::nullopt;
   }
   if (is_beyond_storage(recomputed)) {

@@ -71,9 +71,10 @@ class TensorRecord {
   void complete(bool is_alive) {
     provenance_.is_captured = provenance_.is_captured && !storage_.expired();
     died_in_forward_ = !is_alive;
-    if (contents_ && contents_->counter.current_version() != version_) {
-      contents_.reset();  // changed since: autograd refuses to give it to anybody
+    if (is_overwritten()) {
+      contents_.reset();
     }
+    is_complete_ = true;
   }
   // For example an input that a scope inside the region has packed and does not need.
   bool died_in_forward() const { return died_in_forward_; }
@@ -121,6 +122,12 @@ class TensorRecord {
   const TensorMetadata& metadata() const { return metadata_; }
 
  private:
+  // Changed in forward since it was saved: autograd refuses to give it to anybody.
+  bool is_overwritten() const {
+    return !is_complete_ && contents_ != nullptr &&
+           contents_->counter.current_version() != version_;
+  }
+
   struct Contents {
     c10::VariableVersion counter;
     std::optional<Fingerprint> fingerprint;
@@ -139,6 +146,7 @@ class TensorRecord {
   const std::type_info* producer_;
   bool handwritten_;
   bool died_in_forward_ = false;
+  bool is_complete_ = false;  // forward has ended
   SlotProvenance provenance_;
   std::unique_ptr<Contents> contents_;
 };

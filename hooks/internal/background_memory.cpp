@@ -14,7 +14,7 @@ namespace {
 
 void warn(const c10::Error& error) {
   TORCH_WARN_ONCE(error.what_without_backtrace(),
-                  ". The tensor stays in memory; further times are not told");
+                  ". The tensor stays in memory. This warning appears once");
 }
 
 }  // namespace

@@ -109,9 +109,9 @@ std::shared_ptr<SlabPart> SlabMemory::take(c10::Device device, std::size_t size)
   if (room->outgrown > 0) {
     TORCH_WARN_ONCE("[stores.slab] the slab of ", room->outgrown, " bytes on ", device,
                     " is full, and ", length,
-                    " bytes more are put: another one is made. A step "
-                    "that keeps more than the first one did, or forwards without backward; further "
-                    "times are not told");
+                    " more bytes are needed: another one is allocated. Either the step keeps more "
+                    "than the first one did, or forwards ran without a backward. This warning "
+                    "appears once");
   }
   const auto stream = current_stream_of(device);
   for (const auto& [other, event] : room->given) {

@@ -124,6 +124,30 @@ TEST_F(BatchNormTest, InNestedRegionsStatisticsAreUpdatedOnce) {
   EXPECT_EQ(block->first_norm->num_batches_tracked.item<std::int64_t>(), 1);
 }
 
+// Later forwards move on what earlier ones have saved, and do not use.
+TEST_F(BatchNormTest, InNestedRegionsStatisticsThatHaveMovedOnAreNoOtherValues) {
+  for (const Replay inner : {Replay::kFunction, Replay::kTape}) {
+    for (const Replay outer : {Replay::kFunction, Replay::kTape}) {
+      torch::manual_seed(0);
+      Block block(4, 0.1);
+      const auto forward = [&](const at::Tensor& x) {
+        const CheckpointOptions within{.replay = inner,
+                                       .determinism_check = DeterminismCheck::kValues};
+        const CheckpointOptions around{.replay = outer,
+                                       .determinism_check = DeterminismCheck::kValues};
+        const auto code = [&, within](const at::Tensor& t) {
+          return checkpoint(within, block, t.sin()).exp();
+        };
+        return checkpoint(around, code, x);
+      };
+      const at::Tensor x = leaf({2, 4, 6, 6});
+      const at::Tensor first = forward(x);
+      const at::Tensor second = forward(x * 2);
+      EXPECT_NO_THROW((first.sum() + second.sum()).backward());
+    }
+  }
+}
+
 TEST_F(BatchNormTest, InstanceNormStatisticsAreUpdatedOnce) {
   torch::nn::InstanceNorm2d norm(
       torch::nn::InstanceNorm2dOptions(4).track_running_stats(true).affine(true));

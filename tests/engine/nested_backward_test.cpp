@@ -89,5 +89,21 @@ TEST_F(NestedBackward, IsAsInPlainCode) {
   }
 }
 
+// Kept by the policy, and changed after it was saved: no one is given it any more, and a replay
+// that supplies what is saved beside it has it as it is now.
+at::Tensor beside_an_overwritten_tensor(const at::Tensor& x) {
+  at::Tensor y = x.exp();  // saves its result
+  y.mul_(2);
+  return by_gradient_of_a_copy(y);
+}
+
+TEST_F(NestedBackward, ValuesOfAnOverwrittenTensorAreNotCompared) {
+  const at::Tensor x = leaf({6, 8});
+  const at::Tensor expected = beside_an_overwritten_tensor(x);
+  const CheckpointOptions options{.policy = policies::save_everything(),
+                                  .determinism_check = DeterminismCheck::kValues};
+  expect_same_bits({checkpoint(options, &beside_an_overwritten_tensor, x)}, {expected});
+}
+
 }  // namespace
 }  // namespace reprise::testing::nested_backward_test
