@@ -154,6 +154,17 @@ KeptResult* TraceBuilder::kept(const Value& value) {
   return &found->second[value.tensor];
 }
 
+KeptResult* TraceBuilder::kept_write(const Value& value) {
+  if (value.writers.empty()) {
+    return nullptr;
+  }
+  const std::uint32_t writer = value.writers.back();
+  const auto found = trace_.mutable_kept().find(writer);
+  const bool is_kept =
+      found != trace_.mutable_kept().end() && trace_.operators[writer].plan == Plan::kCopy;
+  return is_kept ? &found->second[0] : nullptr;
+}
+
 void TraceBuilder::prepare_write(ValueId id, const at::Tensor& tensor, bool may_follow) {
   const Value& value = values_[id];
   prepare_written_results(value, tensor);
@@ -180,20 +191,16 @@ void TraceBuilder::prepare_write(ValueId id, const at::Tensor& tensor, bool may_
 
 // What the last writer has left is kept as such.
 void TraceBuilder::prepare_written_results(const Value& value, const at::Tensor& tensor) {
-  if (value.writers.empty()) {
+  KeptResult* const result = kept_write(value);
+  if (result == nullptr) {
     return;
   }
   const std::uint32_t writer = value.writers.back();
-  const auto found = trace_.mutable_kept().find(writer);
-  if (found == trace_.mutable_kept().end() || trace_.operators[writer].plan != Plan::kCopy) {
-    return;
-  }
-  KeptResult& result = found->second[0];
-  if (result.stored || is_must(trace_.operators[writer].decision) ||
+  if (result->stored || is_must(trace_.operators[writer].decision) ||
       reads_what_is_lost(writer, value.creator)) {
-    result.take_snapshot(result.stored ? tensor : result.alias);
+    result->take_snapshot(result->stored ? tensor : result->alias);
   } else {
-    trace_.mutable_kept().erase(found);
+    trace_.mutable_kept().erase(writer);
     run(writer);
   }
 }
@@ -288,6 +295,9 @@ void TraceBuilder::note_reshape(const at::Tensor& tensor) {
   if (const auto id = value_in(memory_of(tensor))) {
     Value& value = values_[*id];
     note_version_later(value);
+    if (kept_write(value) != nullptr) {
+      written_now_.emplace_back(value.writers.back(), 0);
+    }
     value.may_follow =
         value.may_follow && static_cast<std::int64_t>(tensor.storage().nbytes()) == value.bytes;
   }

@@ -113,6 +113,8 @@ class TraceBuilder {
                     c10::ArrayRef<c10::IValue> results);
   at::Tensor whole(const Value& value, const at::Tensor& tensor) const;
   KeptResult* kept(const Value& value);
+  // As the last writer has left it; null unless it is kept as such.
+  KeptResult* kept_write(const Value& value);
   void prepare_written_results(const Value& value, const at::Tensor& tensor);
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };
   bool keep_as_result(Value& value, const at::Tensor& tensor, const PolicyAnswer& answer,

@@ -29,6 +29,15 @@ at::Tensor behind_random_numbers(const at::Tensor& x) {
   return by_gradient_of_a_copy(at::bernoulli(x.detach().sigmoid()) * rows);
 }
 
+// Autograd counts a change of the shape in place as a write.
+at::Tensor behind_a_reshaped_write(const at::Tensor& x) {
+  at::Tensor y = x.detach() * 1;
+  const at::Tensor before = y.sin();
+  y.mul_(2);
+  y.t_();
+  return by_gradient_of_itself(x * y.t() * before);
+}
+
 // In an inner and an outer region; first: what the inner one does to its input before.
 Tensors run_nested(const CheckpointOptions* options, const PolicyHolder& outer_policy,
                    const Code& first, const Code& code) {
@@ -63,7 +72,7 @@ TEST_F(NestedBackward, IsAsInPlainCode) {
   const std::vector<Code> firsts = {[](const at::Tensor& t) { return t; },
                                     [](const at::Tensor& t) { return t.sin(); }};
   const std::vector<Code> codes = {&by_gradient_of_a_copy, &by_gradient_of_itself,
-                                   &behind_random_numbers};
+                                   &behind_random_numbers, &behind_a_reshaped_write};
   constexpr std::array<std::uint64_t, 6> kPolicies = {0, ~0U, 0x5, 0xa, 0x24, 0x92};
   for (std::size_t code = 0; code < codes.size(); ++code) {
     for (std::size_t first = 0; first < firsts.size(); ++first) {
