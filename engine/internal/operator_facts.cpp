@@ -5,7 +5,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
-#include <mutex>
 #include <string_view>
 
 #include "absl/hash/hash.h"
@@ -45,6 +44,13 @@ std::uint64_t fingerprint_of(const c10::IValue& value) {
   return hash;
 }
 
+// False for a dropout of probability 0.
+bool draws(const OperatorCall& call) {
+  const auto& probability = call.traits.probability_argument;
+  return !probability || !call.argument(*probability).isDouble() ||
+         call.argument(*probability).toDouble() != 0;
+}
+
 }  // namespace
 
 bool is_cast_of_parameter(const OperatorCall& call) {
@@ -57,13 +63,10 @@ bool is_cast_of_parameter(const OperatorCall& call) {
 }
 
 // A dropout of probability 0 draws nothing (pytorch#187985).
-bool draws(const OperatorCall& call) {
-  const auto& probability = call.traits.probability_argument;
-  return !probability || !call.argument(*probability).isDouble() ||
-         call.argument(*probability).toDouble() != 0;
-}
-
 at::Generator generator_of(const OperatorCall& call) {
+  if (!call.traits.is_random || !draws(call)) {
+    return {};
+  }
   std::optional<at::Device> device;
   for (const c10::IValue& argument : call.arguments()) {
     if (argument.isGenerator() && argument.toGenerator().defined()) {
@@ -80,29 +83,6 @@ at::Generator generator_of(const OperatorCall& call) {
                         : at::globalContext().defaultGenerator(where);
 }
 
-// The words of the CPU's engine change all at once, each time that they have been used up.
-std::uint64_t position_of(const at::Generator& generator) {
-  c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
-  const std::scoped_lock lock(impl.mutex_);
-  if (generator.device().is_cpu()) {
-    auto* const cpu = dynamic_cast<at::CPUGeneratorImpl*>(&impl);
-    if (cpu == nullptr) {
-      return 0;
-    }
-    const at::mt19937_data_pod data = cpu->engine().data();
-    return absl::HashOf(data.left_, data.next_, data.state_[0], data.state_[1],
-                        cpu->next_float_normal_sample(), cpu->next_double_normal_sample());
-  }
-  if (!generator.device().is_cuda() && !generator.device().is_xpu()) {
-    return 0;
-  }
-  try {
-    return absl::HashOf(impl.current_seed(), impl.get_offset());
-  } catch (const c10::Error&) {  // while a graph is captured
-    return 0;
-  }
-}
-
 bool is_untraced(const OperatorCall& call) {
   return call.traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
 }
@@ -113,11 +93,6 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
     hash = absl::HashOf(hash, fingerprint_of(argument));
   }
   return hash;
-}
-
-std::optional<RngState> state_before_drawing(const OperatorCall& call) {
-  return call.traits.is_random && draws(call) ? std::optional(RngState::capture(generator_of(call)))
-                                              : std::nullopt;
 }
 
 bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {

@@ -6,20 +6,6 @@
 
 namespace reprise::engine_internal {
 
-const RngState* OperatorTrace::rng_after(std::uint32_t index) const {
-  const at::Generator& generator = operators[index].rng->generator();
-  for (std::uint32_t later = index + 1; later < operators.size(); ++later) {
-    const auto& rng = operators[later].rng;
-    if (rng && rng->generator() == generator) {
-      return &*rng;
-    }
-  }
-  const auto found = std::find_if(rng_at_end.begin(), rng_at_end.end(), [&](const RngState& state) {
-    return state.generator() == generator;
-  });
-  return found == rng_at_end.end() ? nullptr : &*found;
-}
-
 std::optional<ResultList::Range> ResultList::append(c10::ArrayRef<c10::IValue> results) {
   Range range;
   range.first_result = static_cast<std::uint32_t>(results_.size());

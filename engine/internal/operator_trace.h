@@ -23,6 +23,7 @@
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/internal/kept_result.h"
 #include "reprise/engine/internal/mutex.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/rng/rng_state.h"
 
@@ -92,7 +93,7 @@ struct TracedOperator {
   absl::InlinedVector<ValueId, 1> written;  // in place
   // None: they can be neither kept nor stood in for (sparse tensors).
   std::optional<ResultList::Range> results;
-  std::optional<RngState> rng;  // before it ran, if it is random
+  std::optional<RandomDraw> draw;  // if it is random
 };
 
 class OperatorTrace {
@@ -107,11 +108,6 @@ class OperatorTrace {
   bool is_complete = false;  // forward has ended
   std::vector<TracedOperator> operators;
   ResultList results;
-  std::vector<RngState> rng_at_end;  // of the generators that random operators have drawn from
-
-  // Where the generator of a random operator stood after it; null while forward runs, if it is the
-  // last one so far.
-  const RngState* rng_after(std::uint32_t index) const;
 
   // In forward.
   Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }

@@ -10,6 +10,7 @@
 #include "reprise/engine/internal/bypass.h"
 #include "reprise/engine/internal/operator_facts.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/engine/internal/tensor_record.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 
@@ -65,12 +66,16 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   compare_reads(call, described);
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
+  const std::optional<Draw> draw = draw_of(call);
   made_.note_writes(call, described, origin);
   inner_->intercept(call);
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
   }
   made_.note_results(call, described, origin);
+  if (draw) {
+    compare_draw(call, *draw);
+  }
 }
 
 ProvenanceMap::Call ReplayWatch::describe(const OperatorCall& call) {
@@ -170,12 +175,6 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
         next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
                                  : ""));
   }
-  if (draws_elsewhere(call)) {
-    return new_origin(c10::str(
-        words_for(call), ", which draws from the generator of ", generator_of(call).device(),
-        " in another state than in forward: another thread has drawn from that generator while the "
-        "region ran, or while it is recomputed. Give each thread a generator of its own"));
-  }
   return ProvenanceMap::kNone;
 }
 
@@ -189,17 +188,36 @@ std::uint32_t ReplayWatch::new_origin(std::string words) {
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 
-// Forward's operator has found its generator in another state.
-bool ReplayWatch::draws_elsewhere(const OperatorCall& call) const {
-  if (!call.traits.is_random || !checks_positions_ || !draws(call)) {
-    return false;
+std::optional<ReplayWatch::Draw> ReplayWatch::draw_of(const OperatorCall& call) const {
+  if (!call.traits.is_random || !checks_positions_ || !matched_) {
+    return std::nullopt;
   }
-  const auto forward = std::lower_bound(forward_.positions.begin(), forward_.positions.end(),
-                                        std::pair(*matched_, std::uint64_t{0}));
-  if (forward == forward_.positions.end() || forward->first != *matched_ || forward->second == 0) {
-    return false;
+  const auto forward = forward_.positions.find(*matched_);
+  if (forward == forward_.positions.end() || forward->second == 0) {
+    return std::nullopt;
   }
-  return position_of(generator_of(call)) != forward->second;
+  Draw draw{generator_of(call), forward->second, {}};
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index),
+                    [&](const at::Tensor& tensor) { draw.written.push_back(tensor); });
+  }
+  return draw;
+}
+
+// See Note [Shared generators].
+void ReplayWatch::compare_draw(const OperatorCall& call, const Draw& draw) {
+  if (position_of(draw.generator) == draw.position_after) {
+    return;
+  }
+  const std::uint32_t origin =
+      new_origin(c10::str(words_for(call), ", which ", words_of_shared(draw.generator)));
+  const auto mark = [&](const at::Tensor& tensor) {
+    made_.add(tensor, {.hash = kChanged, .origin = origin});
+  };
+  std::for_each(draw.written.begin(), draw.written.end(), mark);
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, mark);
+  }
 }
 
 // See Note [Wrapped memory].

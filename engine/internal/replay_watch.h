@@ -24,7 +24,7 @@ namespace reprise::engine_internal {
 class ReplayWatch final : public OperatorInterceptor {
  public:
   // Both must outlive this. checks_outside: false if tensors from outside may have changed.
-  // checks_positions: generators are to be where they were in forward at each operator.
+  // checks_positions: generators are to be where they were in forward after each operator.
   ReplayWatch(const WatchedForward& forward, bool checks_outside, bool checks_positions)
       : forward_(forward), checks_outside_(checks_outside), checks_positions_(checks_positions) {}
 
@@ -53,6 +53,13 @@ class ReplayWatch final : public OperatorInterceptor {
   std::string origin_of(const at::Tensor& tensor) const;
 
  private:
+  // Of an operator that is about to run.
+  struct Draw {
+    at::Generator generator;
+    std::uint64_t position_after;  // in forward
+    std::vector<at::Tensor> written;
+  };
+
   std::optional<std::uint32_t> match(Provenance hash);
   std::optional<std::uint32_t> find(Provenance hash);
   at::Tensor before_of(std::optional<std::uint32_t> op, std::uint32_t argument,
@@ -61,7 +68,8 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap::Call describe(const OperatorCall& call);
   // True if it is one, and was not known yet.
   bool add_left_over(const at::Tensor& tensor);
-  bool draws_elsewhere(const OperatorCall& call) const;
+  std::optional<Draw> draw_of(const OperatorCall& call) const;
+  void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
   std::uint32_t new_origin(std::string words);
   std::string words_for(const OperatorCall& call) const;

@@ -54,6 +54,9 @@ void SelectiveForward::intercept(const OperatorCall& call) {
     return;
   }
   TracedOperator op = describe(call, arguments);
+  if (const at::Generator generator = generator_of(call); preserves_rng_ && generator.defined()) {
+    op.draw = draws_.begin(generator);
+  }
   const auto arguments_now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> given(arguments_now.begin(), arguments_now.end());
   const auto shapes = shapes_written(given, traits);
@@ -64,6 +67,9 @@ void SelectiveForward::intercept(const OperatorCall& call) {
     }
   }
   pass_on(call, next_);
+  if (op.draw) {
+    draws_.end(*op.draw);
+  }
   op.is_resizing = shapes_written(given, traits) != shapes;
   op.is_root = op.is_root || op.is_resizing;
   if (traits.is_inplace_view) {
@@ -100,9 +106,6 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
   TracedOperator op;
   op.name = &call.op.operator_name();
   op.arguments = fingerprint_of_arguments(call);
-  if (preserves_rng_) {
-    op.rng = state_before_drawing(call);
-  }
   for (const Memory memory : arguments) {
     if (const auto id = builder_.value_in(memory)) {
       op.inputs.push_back(*id);

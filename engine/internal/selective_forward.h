@@ -10,6 +10,7 @@
 #include <string>
 
 #include "reprise/engine/internal/policy_region.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/engine/internal/trace_builder.h"
 
 namespace reprise::engine_internal {
@@ -59,6 +60,7 @@ class SelectiveForward final : public PolicyRegion {
 
   TraceBuilder& builder_;
   const bool preserves_rng_;
+  DrawRecorder draws_;
   OperatorInterceptor* const next_;
   const int backward_;  // in which the region runs, or -1
 };

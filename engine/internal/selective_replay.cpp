@@ -12,6 +12,7 @@
 
 #include "reprise/engine/errors.h"
 #include "reprise/engine/internal/operator_facts.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/hooks/internal/forwarding_engine.h"
 
 namespace reprise::engine_internal {
@@ -83,8 +84,7 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
   const OperatorTraits& traits = call.traits;
   const bool only_writes =
       !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
-  const RngState* const rng_after = op.rng ? trace_.rng_after(next_) : nullptr;
-  const bool knows_rng = !op.rng || rng_after != nullptr;
+  const bool knows_rng = !op.draw || op.draw->after;
   const bool is_served = op.plan == Plan::kServe && has_all(op) && knows_rng;
   if (op.plan == Plan::kServePartly || (op.plan == Plan::kServe && !is_served)) {
     run(call, op);
@@ -98,15 +98,25 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
     effects_.note_supplied(call);
     supply(call, *op.results);
   }
-  if (rng_after != nullptr) {
-    rng_after->restore();  // for regions inside, whose own replays start from there
+  if (op.draw && op.draw->after) {
+    op.draw->after->restore();  // for regions inside, whose own replays start from there
   }
 }
 
 void SelectiveReplay::run(const OperatorCall& call, const TracedOperator& op) {
-  if (op.rng) {
-    op.rng->restore();
+  if (op.draw) {
+    op.draw->before.restore();
   }
+  run_timed(call, op);
+  if (op.draw && !op.draw->is_repeated()) {
+    other_operator_ =
+        c10::str("[checkpoint] region '", region_, "': operator ", next_, " of the recomputation, ",
+                 *op.name, ", ", words_of_shared(op.draw->before.generator()));
+    check();
+  }
+}
+
+void SelectiveReplay::run_timed(const OperatorCall& call, const TracedOperator& op) {
   if (stats_ == nullptr || !op.is_asked) {
     effects_.intercept(call);
     return;

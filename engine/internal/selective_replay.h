@@ -42,6 +42,7 @@ class SelectiveReplay final : public OperatorInterceptor {
  private:
   void replay(const OperatorCall& call, const TracedOperator& op);
   void run(const OperatorCall& call, const TracedOperator& op);
+  void run_timed(const OperatorCall& call, const TracedOperator& op);
   void supply(const OperatorCall& call, const ResultList::Range& range);
   void copy(const OperatorCall& call);
   void replace_kept(const OperatorCall& call);

@@ -33,6 +33,7 @@
 #include "reprise/engine/internal/compute_modes.h"
 #include "reprise/engine/internal/kept_result.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/engine/internal/region_input.h"
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/rng/rng_state.h"
@@ -178,7 +179,7 @@ class Tape {
   std::vector<c10::IValue> constants;
   std::vector<Context> contexts;
   std::vector<ComputeModes> compute;  // that the region's code has set
-  std::vector<RngState> random;
+  std::vector<RandomDraw> random;
   absl::flat_hash_map<TapeValueId, Given> given;
   std::vector<Tensor> slots;
   // Slots without a value: saved on another thread than the recorder's, by a backward inside.

@@ -96,9 +96,10 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
   const std::vector<Written> written = std::exchange(targets_now_, {});
   prepare_writes(call, written);
-  std::optional<RngState> rng;
-  if (options_.preserves_rng) {
-    rng = state_before_drawing(call);
+  std::optional<RandomDraw> draw;
+  if (const at::Generator generator = generator_of(call);
+      options_.preserves_rng && generator.defined()) {
+    draw = draws_.begin(generator);
   }
   const auto now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
@@ -112,9 +113,10 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   pass_on(call, next_);
   if (commit(call, std::move(op), written, memory)) {
-    if (rng) {
+    if (draw) {
+      draws_.end(*draw);
       tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
-      tape_.random.push_back(std::move(*rng));
+      tape_.random.push_back(std::move(*draw));
     }
     decide(call, arguments);
   }

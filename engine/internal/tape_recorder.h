@@ -28,6 +28,7 @@
 #include "reprise/engine/internal/memory_sample.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/policy_region.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/engine/internal/region_stats.h"
 #include "reprise/engine/internal/tape.h"
 
@@ -202,6 +203,7 @@ class TapeRecorder final : public PolicyRegion {
   const int backward_;  // in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
+  DrawRecorder draws_;
   bool has_transfers_ = false;
   bool arrives_later_now_ = false;  // what the operator that runs gives: no store is to read it yet
   bool samples_now_ = false;  // what the operator that runs leaves on the CPU is there when it ends

@@ -14,6 +14,7 @@
 #include "reprise/engine/internal/boundary.h"
 #include "reprise/engine/internal/memory.h"
 #include "reprise/engine/internal/profiler_range.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/engine/internal/recomputing_scope.h"
 #include "reprise/engine/internal/tape_context.h"
 #include "reprise/engine/internal/transfers.h"
@@ -151,7 +152,7 @@ std::vector<at::Generator> TapeRun::generators_of(
   std::vector<at::Generator> generators;
   for (const std::uint32_t index : operators) {
     if (const std::uint32_t random = tape_.operators[index].random; random != Tape::kNone) {
-      generators.push_back(tape_.random[random].generator());
+      generators.push_back(tape_.random[random].before.generator());
     }
   }
   return generators;
@@ -167,8 +168,9 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
   prepare_writes(op);
   torch::jit::Stack stack = std::move(stack_);
   push_arguments(op, stack);
-  if (op.random != Tape::kNone) {
-    tape_.random[op.random].restore();
+  const RandomDraw* const draw = op.random == Tape::kNone ? nullptr : &tape_.random[op.random];
+  if (draw != nullptr) {
+    draw->before.restore();
   }
   {
     const TapeContextGuard context(tape_, tape_.contexts[op.context]);
@@ -178,6 +180,10 @@ void TapeRun::run(std::uint32_t index, Wants wants) {
     if (op.transfer == Transfer::kCollective) {
       wait_for_work(stack);
     }
+  }
+  if (draw != nullptr && !draw->is_repeated()) {
+    throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': ", words(index), " ",
+                                    words_of_shared(draw->before.generator())));
   }
   take_results(index, stack);
   fill_slots_and_free(op, wants);

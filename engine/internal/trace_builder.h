@@ -122,7 +122,6 @@ class TraceBuilder {
   bool is_in_flight(const Value& value) const;
   void overwrite(Value& value);
   void note_version_later(const Value& value);
-  void note_rng_at_end();
   void note_final_versions();
   void unkeep_what_pointers_wrote();
   bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);

@@ -178,21 +178,7 @@ void TraceBuilder::need_everything() {
   find_needed();
 }
 
-void TraceBuilder::note_rng_at_end() {
-  std::vector<RngState>& states = trace_.rng_at_end;
-  for (const TracedOperator& op : trace_.operators) {
-    const bool is_new =
-        op.rng && std::none_of(states.begin(), states.end(), [&](const auto& known) {
-          return known.generator() == op.rng->generator();
-        });
-    if (is_new) {
-      states.push_back(RngState::capture(op.rng->generator()));
-    }
-  }
-}
-
 void TraceBuilder::complete(bool may_pack, RegionStats* stats) {
-  note_rng_at_end();
   note_final_versions();
   unkeep_what_pointers_wrote();
   need_dead_ends();

@@ -14,6 +14,7 @@
 #include "reprise/engine/internal/bypass.h"
 #include "reprise/engine/internal/operator_facts.h"
 #include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/internal/random_draw.h"
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/kept_tensor.h"
 
@@ -150,14 +151,18 @@ void ForwardWatch::intercept(const OperatorCall& call) {
     note_statistics(call);
   }
   made.note_writes(call, described, ProvenanceMap::kNone);
-  if (traits.is_random) {
-    note_generators(call);
+  const at::Generator generator = generator_of(call);
+  if (generator.defined()) {
+    note_generator(generator);
   }
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? forward_.writes_.targets(call, made) : std::vector<at::Tensor>();
   const bool tells_of_outside = traits.tells_host && !described.outside.empty() &&
                                 described.outside.size() == described.arguments.size();
   pass_on(call, outer_);
+  if (generator.defined()) {
+    forward_.positions.emplace(index, position_of(generator));
+  }
   if (!wrapped.empty()) {
     forward_.wrapped_writes.emplace(index, WrappedWrites::fingerprints(wrapped));
   }
@@ -236,13 +241,7 @@ at::Tensor ForwardWatch::state_before(const OperatorCall& call, std::uint32_t ar
   return engine_internal::state_before(call, argument, element, target, outer_);
 }
 
-void ForwardWatch::note_generators(const OperatorCall& call) {
-  if (!draws(call)) {
-    return;
-  }
-  const at::Generator generator = generator_of(call);
-  forward_.positions.emplace_back(static_cast<std::uint32_t>(forward_.operators.size() - 1),
-                                  position_of(generator));
+void ForwardWatch::note_generator(const at::Generator& generator) {
   std::vector<at::Generator>& drawn = forward_.drawn;
   if (std::find(drawn.begin(), drawn.end(), generator) == drawn.end()) {
     drawn.push_back(generator);

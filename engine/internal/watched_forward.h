@@ -85,8 +85,8 @@ class WatchedForward {
   absl::flat_hash_map<Memory, std::int64_t> hidden_reads;
   std::vector<RngState> generators;  // named by operators, as they stood before the first draw
   std::vector<at::Generator> drawn;  // those that random operators have drawn from
-  // Where these stood before each operator that drew from them.
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> positions;
+  // Where these stood after each operator that drew from them. See Note [Shared generators].
+  absl::flat_hash_map<std::uint32_t, std::uint64_t> positions;
 
   // The number of each input in hashes: of the first that shares its memory.
   std::vector<std::uint32_t> input_numbers;
@@ -125,7 +125,7 @@ class ForwardWatch final : public OperatorInterceptor {
   void note_reads(const ProvenanceMap::Call& described);
   void note_befores(const OperatorCall& call);
   void note_statistics(const OperatorCall& call);
-  void note_generators(const OperatorCall& call);
+  void note_generator(const at::Generator& generator);
   bool is_outside(const at::Tensor& tensor) const;
 
   WatchedForward& forward_;

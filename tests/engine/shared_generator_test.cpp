@@ -2,10 +2,14 @@
 // Copyright 2026 The Reprise Authors
 //
 // Several threads that draw from the default generator while a region runs or is recomputed.
+#include <torch/library.h>
+
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "reprise/engine/recomputing.h"
+#include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::shared_generator_test {
@@ -16,6 +20,33 @@ using testing::bitwise_equal;
 using ::testing::HasSubstr;
 using testing::leaf;
 using ::testing::ThrowsMessage;
+
+// An operator that draws random numbers, in front of which `before_drawing` runs.
+std::function<void()>& before_drawing() {
+  static std::function<void()> code;
+  return code;
+}
+
+at::Tensor noise_like(const at::Tensor& x) {
+  if (before_drawing()) {
+    before_drawing()();
+  }
+  return at::empty_like(x).uniform_();
+}
+
+TORCH_LIBRARY(reprise_shared_generator, library) {
+  library.def("noise_like(Tensor x) -> Tensor", {at::Tag::nondeterministic_seeded});
+}
+TORCH_LIBRARY_IMPL(reprise_shared_generator, CPU, library) {
+  library.impl("noise_like", noise_like);
+}
+
+at::Tensor call_noise_like(const at::Tensor& x) {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("reprise_shared_generator::noise_like", "")
+      .typed<at::Tensor(const at::Tensor&)>()
+      .call(x);
+}
 
 class SharedGenerator : public testing::ConformanceTest {
  protected:
@@ -61,6 +92,38 @@ TEST_F(SharedGenerator, DrawsOfAnotherThreadInForwardOrInTheReplayAreAnError) {
                     AllOf(HasSubstr("region 'block'"), HasSubstr("generator of cpu"),
                           HasSubstr("aten::"), HasSubstr("another thread"))));
   }
+}
+
+// Where not even the state that the operator starts from is the one that was captured.
+TEST_F(SharedGenerator, DrawsOfAnotherThreadWithinAnOperatorAreAnError) {
+  const auto code = [](const at::Tensor& t) { return (call_noise_like(t.detach()) * t).sin() * t; };
+  const std::vector<CheckpointOptions> forms = {
+      {.name = "block"},
+      {.name = "block", .replay = Replay::kTape},
+      {.name = "block", .policy = policies::save_nothing()},
+      {.name = "block", .policy = policies::save_nothing(), .replay = Replay::kTape}};
+  for (const CheckpointOptions& options : forms) {
+    for (const int draws_in : {0, 1, 2}) {  // neither, forward, replay
+      int runs = 0;
+      before_drawing() = [&runs, draws_in] {
+        if (++runs == draws_in) {
+          draw_on_another_thread();
+        }
+      };
+      const at::Tensor x = leaf({4, 8});
+      const at::Tensor y = checkpoint(options, code, x);
+      if (draws_in == 0) {
+        EXPECT_NO_THROW(y.sum().backward());
+      } else {
+        EXPECT_THAT([&] { y.sum().backward(); },
+                    ThrowsMessage<DeterminismError>(
+                        AllOf(HasSubstr("region 'block'"), HasSubstr("noise_like"),
+                              HasSubstr("generator of cpu"), HasSubstr("another thread"))));
+      }
+      EXPECT_EQ(runs, 2);
+    }
+  }
+  before_drawing() = nullptr;
 }
 
 TEST_F(SharedGenerator, NumbersThatNoSavedTensorDependsOnMayDiffer) {
