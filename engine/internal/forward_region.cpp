@@ -97,11 +97,16 @@ void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
   }
 }
 
+// The innermost hooks are those of an enclosing region.
+bool is_nested() {
+  const HookProvider* const around = hooks_internal::innermost_provider();
+  return around != nullptr && around->recomputes();
+}
+
 // Not through those of an enclosing region, which would compute it again: how much is kept depends
 // on who still holds it when the region ends, and a replay must save as much as forward.
 bool keeps_through_hooks(const CheckpointOptions& options) {
-  const HookProvider* const around = hooks_internal::innermost_provider();
-  return options.respect_saved_tensors_hooks && (around == nullptr || !around->recomputes());
+  return options.respect_saved_tensors_hooks && !is_nested();
 }
 
 // Within the replay of an enclosing region nothing is kept.
@@ -162,6 +167,7 @@ class ForwardRegion::Impl {
   Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
       : preserves_rng_(options.preserve_rng_state),
         tape_options_{.preserves_rng = options.preserve_rng_state,
+                      .is_nested = is_nested(),
                       .through_hooks = keeps_through_hooks(options),
                       .input_store = options.input_store,
                       .needs_transfers = !effective_early_stop(options.early_stop),

@@ -170,6 +170,11 @@ class Tape {
   // Kept values that are changed in place after forward are computed again.
   bool allow_mutation = false;
 
+  // All kept values are: while forward runs inside another region. What a backward in it is given
+  // becomes an input of the region, and there must be as many in a replay of the other region,
+  // where no policy keeps anything.
+  bool recomputes_kept = false;
+
   std::vector<Operator> operators;
   std::vector<Argument> arguments;
   std::vector<Made> made;

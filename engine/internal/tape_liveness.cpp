@@ -121,6 +121,7 @@ void TapeRecorder::note_final_versions() {
 }
 
 void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats) {
+  tape_.recomputes_kept = false;
   note_versions();
   note_final_versions();
   require_transfers();
@@ -131,8 +132,17 @@ void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, Regio
   if (stats != nullptr) {
     report(needed, *stats);
   }
+  // What the policy keeps and who still holds something differs between forward and the replay of
+  // an enclosing region, which has to save the same.
+  std::vector<bool> otherwise;
+  if (options_.is_nested) {
+    otherwise = looked_at_otherwise(std::vector<bool>(tape_.slots.size(), true));
+  }
   drop_operators_but(operators);
-  give_inputs(needed, alive, may_pack);
+  if (!options_.is_nested) {
+    otherwise = looked_at_otherwise(alive);
+  }
+  give_inputs(needed, otherwise, may_pack);
   give_kept(needed, may_pack);
   if (stats != nullptr) {
     stats->tape_bytes.fetch_add(static_cast<std::int64_t>(tape_.bytes()));
@@ -178,8 +188,9 @@ void TapeRecorder::drop_operators_but(const std::vector<bool>& needed) {
   ++tape_.generation;
 }
 
-// Those that something looks at otherwise than the tensor that is at hand can be looked at.
-std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& alive) const {
+// Those that an operator or one of `slots` looks at otherwise than the tensor that is at hand can
+// be looked at.
+std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& slots) const {
   std::vector<bool> otherwise(tape_.values.size());
   std::vector<std::uint32_t> given_as(tape_.values.size(), Tape::kNone);  // geometries
   for (const auto& [value, given] : tape_.given) {
@@ -197,8 +208,8 @@ std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& ali
   for (const Tape::Operator& op : tape_.operators) {
     tape_.for_each_tensor_argument(op, look);
   }
-  for (std::size_t slot = 0; slot < alive.size(); ++slot) {
-    if (alive[slot] && tape_.slots[slot].value != Tape::kNone) {
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot] && tape_.slots[slot].value != Tape::kNone) {
       look(tape_.slots[slot]);
     }
   }
@@ -207,9 +218,8 @@ std::vector<bool> TapeRecorder::looked_at_otherwise(const std::vector<bool>& ali
 
 // Each tensor from outside goes to the surrounding hooks, needed or not: an enclosing region counts
 // what its code saves, and its replay must count the same. A store gets those that are needed.
-void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive,
+void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
                                bool may_pack) {
-  const std::vector<bool> otherwise = looked_at_otherwise(alive);
   std::vector<TapeValueId> to_pack;
   std::vector<at::Tensor> tensors;
   for (const TapeValueId value : outside_) {

@@ -63,7 +63,9 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
       tape_(tape),
       options_(options),
       next_(next),
-      backward_(hooks_internal::current_backward()) {}
+      backward_(hooks_internal::current_backward()) {
+  tape_.recomputes_kept = options_.is_nested;
+}
 
 Memory TapeRecorder::key_of(const at::Tensor& tensor) {
   return is_dense(tensor) ? memory_of(tensor) : tensor.unsafeGetTensorImpl();

@@ -39,6 +39,7 @@ class TapeRecorder final : public PolicyRegion {
  public:
   struct Options {
     bool preserves_rng = true;
+    bool is_nested = false;      // in another region, whose hooks take the inputs
     bool through_hooks = false;  // what the policy keeps
     std::shared_ptr<ActivationStore> input_store = nullptr;
     bool needs_transfers = false;     // all collectives are run again, needed or not
@@ -189,8 +190,9 @@ class TapeRecorder final : public PolicyRegion {
   // Completion, in tape_liveness.cpp.
   void require_transfers();
   void drop_operators_but(const std::vector<bool>& needed);
-  std::vector<bool> looked_at_otherwise(const std::vector<bool>& alive) const;
-  void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& alive, bool may_pack);
+  std::vector<bool> looked_at_otherwise(const std::vector<bool>& slots) const;
+  void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
+                   bool may_pack);
   void give_kept(const std::vector<bool>& needed, bool may_pack);
   void report(const std::vector<bool>& needed, RegionStats& stats) const;
 

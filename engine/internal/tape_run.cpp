@@ -96,9 +96,10 @@ void TapeRun::restart(Wants wants) {
 
 bool TapeRun::is_at_hand(TapeValueId value) const {
   const auto found = tape_.given.find(value);
-  return found != tape_.given.end() &&
-         !(tape_.allow_mutation && found->second.why == Why::kPolicy &&
-           found->second.kept.is_mutated());
+  if (found == tape_.given.end() || found->second.why != Why::kPolicy) {
+    return found != tape_.given.end();
+  }
+  return !tape_.recomputes_kept && !(tape_.allow_mutation && found->second.kept.is_mutated());
 }
 
 // All at once, so that their order does not depend on the order in which slots are asked for.

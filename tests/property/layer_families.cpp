@@ -201,6 +201,22 @@ std::vector<Family> code() {
          const T own = x.detach().requires_grad_();
          return x * torch::autograd::grad({own.sin().sum()}, {own})[0];
        }},
+      {"gradient of itself inside",
+       [](S&, const T& x) {
+         const at::AutoGradMode enabled(true);
+         const T y = x.sin() * x;
+         return y.requires_grad() && x.requires_grad()
+                    ? y * torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0]
+                    : y;
+       }},
+      {"retained gradient",
+       [](S&, const T& x) {
+         const T y = x.sin();
+         if (y.requires_grad()) {
+           y.retain_grad();
+         }
+         return y * x;
+       }},
       {"without gradients",
        [](S& s, const T& x) {
          const torch::NoGradGuard no_grad;

@@ -47,6 +47,9 @@ struct Family {
   at::Tensor (*run)(Surroundings& around, const at::Tensor& x);
   // Its backward has one of its own.
   bool has_double_backward = true;
+  // And saves it, though another piece or a later forward may change it without a count: kNone does
+  // not notice what kValues rightly complains of.
+  bool reads_what_changes = false;
 };
 
 const std::vector<Family>& families();

@@ -45,8 +45,9 @@ constexpr std::size_t kBackwards = 8;
 
 struct Setting {
   Form form = Form::kPlain;
-  Form inner_form = Form::kPlain;
   CheckpointOptions options;
+  Form inner_form = Form::kPlain;
+  CheckpointOptions inner_options;
   std::shared_ptr<ActivationStore> guard_store;
   std::string words;
 };
@@ -87,32 +88,43 @@ PolicyHolder random_policy(Random& random) {
   }
 }
 
-Setting random_setting(Random& random) {
-  constexpr Form kForms[] = {Form::kFunction, Form::kTape, Form::kScope};
+CheckpointOptions random_options(Random& random) {
   constexpr DeterminismCheck kChecks[] = {DeterminismCheck::kMetadata, DeterminismCheck::kMetadata,
                                           DeterminismCheck::kValues, DeterminismCheck::kNone};
-  Setting setting;
-  setting.form = kForms[pick(random, 3)];
-  setting.inner_form = kForms[pick(random, 3)];
-  CheckpointOptions& options = setting.options;
+  CheckpointOptions options;
   options.determinism_check = kChecks[pick(random, 4)];
   options.early_stop = pick(random, 5) > 0;
   options.fill = pick(random, 3) == 0 ? Fill::kRegion : Fill::kOnDemand;
-  const bool has_policy = pick(random, 3) > 0;
-  if (has_policy) {
+  if (pick(random, 3) > 0) {
     options.policy = random_policy(random);
+    options.respect_saved_tensors_hooks = pick(random, 3) == 0;
   }
-  const bool has_input_store = pick(random, 4) == 0;
-  if (has_input_store) {
+  if (pick(random, 4) == 0) {
     options.input_store = random_store(random);
   }
+  return options;
+}
+
+std::string words_for(Form form, const CheckpointOptions& options) {
+  return c10::str("form ", static_cast<int>(form), ", check ",
+                  static_cast<int>(options.determinism_check), options.policy ? ", policy" : "",
+                  options.respect_saved_tensors_hooks ? ", respects hooks" : "",
+                  options.input_store ? ", input store" : "");
+}
+
+Setting random_setting(Random& random) {
+  constexpr Form kForms[] = {Form::kFunction, Form::kTape, Form::kScope};
+  Setting setting;
+  setting.form = kForms[pick(random, 3)];
+  setting.options = random_options(random);
+  setting.inner_form = kForms[pick(random, 3)];
+  setting.inner_options = random_options(random);
   if (pick(random, 5) == 0) {
     setting.guard_store = random_store(random);
   }
-  setting.words = c10::str(
-      "form ", static_cast<int>(setting.form), " and ", static_cast<int>(setting.inner_form),
-      ", check ", static_cast<int>(options.determinism_check), has_policy ? ", policy" : "",
-      has_input_store ? ", input store" : "", setting.guard_store ? ", store around" : "");
+  setting.words = c10::str(words_for(setting.form, setting.options), "; inside ",
+                           words_for(setting.inner_form, setting.inner_options),
+                           setting.guard_store ? "; store around" : "");
   return setting;
 }
 
@@ -145,12 +157,29 @@ class OperatorProgram {
     const auto rest = [program = *this, &around](const Tensors& in) -> Tensors {
       return {program.run_steps(around, in[0], program.inner_, program.steps_.size())};
     };
-    return run_as(setting == nullptr ? Form::kPlain : setting->inner_form, {}, rest, {y})[0];
+    if (setting == nullptr) {
+      return rest({y})[0];
+    }
+    return run_as(setting->inner_form, with_generator(setting->inner_options, around), rest,
+                  {y})[0];
+  }
+
+  // Without a watch, a region does not find by itself which generators are drawn from.
+  static CheckpointOptions with_generator(CheckpointOptions options, const Surroundings& around) {
+    if (options.determinism_check == DeterminismCheck::kNone) {
+      options.generators = {around.generator};
+    }
+    return options;
   }
 
   bool has_double_backward() const {
     return std::all_of(steps_.begin(), steps_.end(),
                        [](std::size_t step) { return families()[step].has_double_backward; });
+  }
+
+  bool reads_what_changes() const {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [](std::size_t step) { return families()[step].reads_what_changes; });
   }
 
   std::string words() const {
@@ -192,10 +221,7 @@ class OperatorPrograms : public UnderPolicies {
     const Code code = [&program, &around, setting](const Tensors& in) -> Tensors {
       return {program.run(around, in[0], setting)};
     };
-    CheckpointOptions options = setting->options;
-    if (options.determinism_check == DeterminismCheck::kNone) {
-      options.generators = {around.generator};  // which it does not find by itself
-    }
+    const CheckpointOptions options = OperatorProgram::with_generator(setting->options, around);
     return run_as(setting->form, options, code, {x})[0];
   }
 
@@ -310,9 +336,10 @@ TEST_F(OperatorPrograms, GiveTheSameBitsAndLeaveNoMemory) {
     const std::int64_t bytes = live_cpu_bytes();
     {
       Setting setting = random_setting(random);
-      if (kind == Backward::kAfterTwoForwards) {
-        // By values, statistics of batch-norm that the second forward has moved on would count.
-        setting.options.determinism_check = DeterminismCheck::kMetadata;
+      for (CheckpointOptions* options : {&setting.options, &setting.inner_options}) {
+        if (program.reads_what_changes()) {
+          options->determinism_check = DeterminismCheck::kMetadata;
+        }
       }
       SCOPED_TRACE(c10::str("seed ", seed, ": ", program.words(), "; ", setting.words,
                             ", backward ", static_cast<int>(kind)));

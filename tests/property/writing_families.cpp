@@ -200,6 +200,13 @@ std::vector<Family> outside() {
                                true, 0.1, 1e-5, false)
              .exp();
        }},
+      {"batch_norm in evaluation",
+       [](S& s, const T& x) {
+         return at::batch_norm(x, s.bias, {}, s.batch_norm->running_mean, s.batch_norm->running_var,
+                               false, 0.1, 1e-5, false)
+             .sin();
+       },
+       true, /*reads_what_changes=*/true},
   };
 }
 
