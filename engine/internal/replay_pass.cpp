@@ -83,7 +83,7 @@ namespace {
 std::optional<ReplayWatch> make_watch(const RegionRecord& record) {
   return record.watched ? std::optional<ReplayWatch>(std::in_place, *record.watched,
                                                      !record.allow_external_mutation,
-                                                     record.state.rng && !record.trace)
+                                                     record.state.rng.has_value())
                         : std::optional<ReplayWatch>();
 }
 
@@ -289,6 +289,9 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
     arguments.push_back(inputs[input]);
   }
   const ProfilerRange range("reprise::recompute", record_.name);
+  if (record_.watched && record_.state.rng) {
+    record_.state.rng->add(record_.watched->generators);  // so far, if forward runs still
+  }
   const RegionStateGuard state(record_.state);
   wait_at_boundary(record_.synchronizes);
   const RecomputingScope recomputing;
@@ -297,6 +300,9 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
   const absl::Cleanup outside = [this] {
     effects_.settle();
     put_gradients_back();
+    if (watch_) {
+      watch_->put_generators_back();
+    }
     graph_.break_cycles();
   };
   OperatorInterceptor* interceptor = &effects_;

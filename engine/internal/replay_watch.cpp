@@ -188,15 +188,19 @@ std::uint32_t ReplayWatch::new_origin(std::string words) {
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 
-std::optional<ReplayWatch::Draw> ReplayWatch::draw_of(const OperatorCall& call) const {
-  if (!call.traits.is_random || !checks_positions_ || !matched_) {
+std::optional<ReplayWatch::Draw> ReplayWatch::draw_of(const OperatorCall& call) {
+  const at::Generator generator = preserves_rng_ ? generator_of(call) : at::Generator();
+  if (!generator.defined()) {
     return std::nullopt;
   }
-  const auto forward = forward_.positions.find(*matched_);
+  if (const auto [entry, is_new] = drawn_.try_emplace(generator.unsafeGetGeneratorImpl()); is_new) {
+    entry->second = std::make_unique<RngForkGuard>(std::vector<at::Generator>{generator});
+  }
+  const auto forward = matched_ ? forward_.positions.find(*matched_) : forward_.positions.end();
   if (forward == forward_.positions.end() || forward->second == 0) {
     return std::nullopt;
   }
-  Draw draw{generator_of(call), forward->second, {}};
+  Draw draw{generator, forward->second, {}};
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
     for_each_tensor(call.argument(index),
                     [&](const at::Tensor& tensor) { draw.written.push_back(tensor); });

@@ -9,6 +9,7 @@
 #include <ATen/core/operator_name.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/internal/dispatch_mode.h"
 #include "reprise/engine/internal/watched_forward.h"
+#include "reprise/rng/rng_fork_guard.h"
 
 namespace reprise::engine_internal {
 
@@ -24,9 +26,10 @@ namespace reprise::engine_internal {
 class ReplayWatch final : public OperatorInterceptor {
  public:
   // Both must outlive this. checks_outside: false if tensors from outside may have changed.
-  // checks_positions: generators are to be where they were in forward after each operator.
-  ReplayWatch(const WatchedForward& forward, bool checks_outside, bool checks_positions)
-      : forward_(forward), checks_outside_(checks_outside), checks_positions_(checks_positions) {}
+  // preserves_rng: generators are to be where they were in forward after each operator, and are put
+  // back.
+  ReplayWatch(const WatchedForward& forward, bool checks_outside, bool preserves_rng)
+      : forward_(forward), checks_outside_(checks_outside), preserves_rng_(preserves_rng) {}
 
   // The region's inputs as the replay has them, and the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
@@ -38,6 +41,9 @@ class ReplayWatch final : public OperatorInterceptor {
   }
   at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                           const at::Tensor& target) override;
+
+  // Those that forward has not drawn from, or not yet, are as the replay found them.
+  void put_generators_back() { drawn_.clear(); }
 
   // Of the operator that runs now.
   // Words for an error if a tensor from outside that it reads is not what forward read.
@@ -68,7 +74,7 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap::Call describe(const OperatorCall& call);
   // True if it is one, and was not known yet.
   bool add_left_over(const at::Tensor& tensor);
-  std::optional<Draw> draw_of(const OperatorCall& call) const;
+  std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
   std::uint32_t new_origin(std::string words);
@@ -78,7 +84,7 @@ class ReplayWatch final : public OperatorInterceptor {
 
   const WatchedForward& forward_;
   const bool checks_outside_;
-  const bool checks_positions_;
+  const bool preserves_rng_;
   OperatorInterceptor* inner_ = nullptr;
   ProvenanceMap made_;
   WrappedWrites writes_;
@@ -87,6 +93,8 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<std::uint32_t> matched_;
   std::optional<std::string> change_;
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
+  // By the generator, each held.
+  absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;
   std::vector<std::string> origins_;  // why a tensor is not one of forward's
 };
 

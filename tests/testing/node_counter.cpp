@@ -35,6 +35,8 @@ NodeCounter::NodeCounter() = default;
 NodeCounter::~NodeCounter() = default;
 
 void NodeCounter::watch(const at::Tensor& output) {
+  static_cast<void>(
+      alive());  // so that what is looked at does not grow with each graph that has come and gone
   std::unordered_set<const torch::autograd::Node*> seen;
   for (const Node& node : nodes_) {
     seen.insert(node.address);
