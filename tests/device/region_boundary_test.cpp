@@ -18,7 +18,7 @@ namespace {
 
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
 
-constexpr auto kKernel = milliseconds(100);
+constexpr auto kKernel = milliseconds(200);
 
 // Whether all kernels that the device's default stream was given have run: freed memory, which is
 // overwritten at once, may still be queued.

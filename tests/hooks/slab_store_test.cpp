@@ -117,7 +117,7 @@ TEST(SlabStore, MoreThanTheFirstStepMakesItGrowAndWarns) {
     step(*store, 7);
     EXPECT_THAT(log.messages(), ::testing::SizeIs(5));
     EXPECT_THAT(log.messages(), ::testing::Each(HasSubstr("the slab of 16384 bytes on cpu is full, "
-                                                          "and 8192 bytes more are put")));
+                                                          "and 8192 more bytes are needed")));
   }
   EXPECT_EQ(store->counters().growths, 5);
   step(*store, 7);
