@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "reprise/engine/internal/mutex.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -215,7 +218,27 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
 
 namespace {
 
-// In front of the map, as every operator of a region asks.
+// Of the process; never destroyed, as operators may run while threads and the process end.
+struct KnownTraits {
+  Mutex mutex;
+  absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> traits
+      ABSL_GUARDED_BY(mutex);
+};
+
+const OperatorTraits& known_traits(const void* key, const c10::OperatorHandle& op) {
+  static auto& known = *new KnownTraits;
+  {
+    const MutexLock lock(known.mutex);
+    if (const auto found = known.traits.find(key); found != known.traits.end()) {
+      return *found->second;
+    }
+  }
+  auto made = std::make_unique<const OperatorTraits>(op);
+  const MutexLock lock(known.mutex);
+  return *known.traits.try_emplace(key, std::move(made)).first->second;
+}
+
+// In front of it, as every operator of a region asks.
 struct RecentTraits {
   const void* key = nullptr;
   const OperatorTraits* traits = nullptr;
@@ -230,12 +253,7 @@ const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
   const void* const key = &op.operator_name();
   RecentTraits& recent = recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
   if (recent.key != key) {
-    thread_local absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> known;
-    auto& traits = known[key];
-    if (traits == nullptr) {
-      traits = std::make_unique<const OperatorTraits>(op);
-    }
-    recent = {key, traits.get()};
+    recent = {key, &known_traits(key, op)};
   }
   return *recent.traits;
 }
