@@ -110,6 +110,7 @@ void ProvenanceMap::release() {
   buffers_->places.clear();
   buffers_->entries.clear();
   buffers_->inputs.clear();
+  buffers_->last = {};
   spare_.buffers = buffers_.release();
 }
 
@@ -117,8 +118,15 @@ ProvenanceMap::Entry* ProvenanceMap::entry_of(Memory memory) const {
   if (buffers_ == nullptr) {
     return nullptr;
   }
-  const auto found = buffers_->places.find(memory);
-  return found == buffers_->places.end() ? nullptr : &buffers_->entries[found->second];
+  auto& [places, entries, inputs, last] = *buffers_;
+  if (last.memory != memory) {
+    const auto found = places.find(memory);
+    if (found == places.end()) {
+      return nullptr;
+    }
+    last = {memory, found->second};
+  }
+  return &entries[last.place];
 }
 
 void ProvenanceMap::reserve(std::size_t count) {
@@ -128,12 +136,13 @@ void ProvenanceMap::reserve(std::size_t count) {
 
 // For a tensor with a storage. What is known of that is kept.
 ProvenanceMap::Entry& ProvenanceMap::entry_for(const at::Tensor& tensor) {
-  auto& [places, entries, inputs] = *buffers_;
+  auto& [places, entries, inputs, last] = *buffers_;
   const auto next = static_cast<std::uint32_t>(entries.size());
   const auto [place, is_new] = places.try_emplace(memory_of(tensor), next);
   if (is_new) {
     entries.emplace_back().storage = weak_storage_of(tensor);
   }
+  last = {place->first, place->second};
   return entries[place->second];
 }
 

@@ -129,6 +129,10 @@ class ProvenanceMap {
     absl::flat_hash_map<Memory, std::uint32_t> places;  // in `entries`
     std::vector<Entry> entries;
     std::vector<Input> inputs;
+    struct {
+      Memory memory = nullptr;
+      std::uint32_t place = 0;
+    } last;  // looked up: an operator's result is its reader's argument, and saved
   };
   // The buffers of the last map on this thread that has gone: to grow them anew for each region
   // takes longer than to fill them.

@@ -45,6 +45,11 @@ void ReplayEffects::adopt(const at::Tensor& tensor) {
   }
 }
 
+void ReplayEffects::disown(Memory memory) {
+  inside_.erase(memory);
+  disowned_.insert(memory);
+}
+
 void ReplayEffects::intercept(const OperatorCall& call) {
   settle();
   const OperatorTraits& traits = call.traits;
@@ -94,6 +99,9 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
   const Memory memory = memory_of(tensor);
   if (inside_.contains(memory)) {
     return false;
+  }
+  if (disowned_.contains(memory)) {
+    return true;
   }
   // What forward has written has a version. A tensor without one was made by the replay, out of the
   // dispatcher's sight (see Note [Wrapped memory]).
@@ -256,7 +264,8 @@ at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t
                                          std::uint32_t element, const at::Tensor& tensor) const {
   const at::Tensor before = watch_ == nullptr ? at::Tensor() : watch_->before(argument, element);
   const bool is_effect_alone = call.traits.returns_only_arguments;
-  if (!before.defined() && !call.traits.ignores_targets && !is_effect_alone) {
+  const bool is_as_found = is_effect_alone || disowned_.contains(memory_of(tensor));
+  if (!before.defined() && !call.traits.ignores_targets && !is_as_found) {
     throw MutationError(c10::str(
         "[checkpoint] region '", region_, "': ", call.op.operator_name(),
         " writes to a tensor from outside the region, ", TensorMetadata(tensor).to_string(),

@@ -41,8 +41,13 @@ class ReplayEffects final : public OperatorInterceptor {
   ReplayEffects(const std::string& region, const ReplayWatch* watch)
       : region_(region), watch_(watch) {}
 
+  // Storages, or so, that the replay will make.
+  void reserve(std::size_t count) { inside_.reserve(count); }
+
   // The tensor is the replay's own.
   void adopt(const at::Tensor& tensor);
+  // From here on it is to be left as it is, as tensors from outside are.
+  void disown(Memory memory);
 
   // Throws MutationError.
   void intercept(const OperatorCall& call) override;
@@ -102,7 +107,8 @@ class ReplayEffects final : public OperatorInterceptor {
   const std::string& region_;
   const ReplayWatch* const watch_;
   absl::flat_hash_set<Memory> inside_;  // what the replay made
-  absl::flat_hash_set<Memory> unset_;   // memory that nothing has been written to
+  absl::flat_hash_set<Memory> disowned_;
+  absl::flat_hash_set<Memory> unset_;  // memory that nothing has been written to
   bool awaits_write_ = false;
   StaleReads reads_;
   std::vector<Untouched> untouched_;

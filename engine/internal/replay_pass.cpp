@@ -310,6 +310,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
     interceptor = &selective_.emplace(*record_.trace, record_.name, effects_, record_.stats.get());
   }
   if (watch_) {
+    effects_.reserve(inputs.size() + record_.watched->operators.size());
     watch_->start(inputs, *interceptor);
     interceptor = &*watch_;
   }

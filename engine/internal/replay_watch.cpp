@@ -88,7 +88,10 @@ ProvenanceMap::Call ReplayWatch::describe(const OperatorCall& call) {
       });
     }
   }
-  return has_added ? made_.call_of(call) : described;
+  if (has_added) {
+    described = made_.call_of(call);
+  }
+  return described;
 }
 
 void ReplayWatch::intercept_hidden(const OperatorCall& call) {

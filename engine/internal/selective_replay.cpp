@@ -49,13 +49,18 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
     effects_.intercept(call);  // code that has made something else of the early stop
     return;
   }
+  if (is_ahead_of_forward()) {
+    for (const Memory memory : std::exchange(shared_, {})) {
+      effects_.disown(memory);
+    }
+  }
   if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
     check_reads(call);
     effects_.intercept(call);
     return;
   }
-  if (next_ == trace_.operators.size() && !trace_.is_complete) {
-    effects_.intercept(call);  // forward has not come here yet
+  if (is_ahead_of_forward()) {
+    effects_.intercept(call);
     return;
   }
   if (next_ == trace_.operators.size() ||
@@ -65,6 +70,10 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
   }
   replay(call, trace_.operators[next_]);
   ++next_;
+}
+
+bool SelectiveReplay::is_ahead_of_forward() const {
+  return next_ == trace_.operators.size() && !trace_.is_complete;
 }
 
 void SelectiveReplay::check() const {
@@ -222,6 +231,9 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
   }
   at::Tensor tensor = own_alias(kept.get());
   effects_.adopt(tensor);
+  if (!trace_.is_complete && !kept.is_snapshot) {
+    shared_.push_back(memory_of(tensor));
+  }
   return tensor;
 }
 

@@ -49,6 +49,8 @@ class SelectiveReplay final : public OperatorInterceptor {
   // The `ordinal`th tensor that the operator has kept; undefined if it has not.
   at::Tensor kept_tensor(const OperatorCall& call, std::size_t ordinal);
   bool has_all(const TracedOperator& op) const;
+  // Forward, which runs still, has not come here yet.
+  bool is_ahead_of_forward() const;
   void check_reads(const OperatorCall& call);
   [[noreturn]] void fail_other_operator(const OperatorCall& call);
 
@@ -60,6 +62,8 @@ class SelectiveReplay final : public OperatorInterceptor {
   const int backward_;
   std::uint32_t next_ = 0;
   bool has_stopped_ = false;
+  // What has been supplied and forward has still, while it runs.
+  std::vector<Memory> shared_;
   // What has been supplied without its elements. Held weakly, which keeps addresses from being used
   // again.
   absl::flat_hash_map<Memory, c10::weak_intrusive_ptr<c10::StorageImpl>> unset_;

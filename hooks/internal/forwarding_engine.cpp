@@ -163,10 +163,17 @@ bool is_generated(const torch::autograd::Node& node) {
 }
 
 BackwardInfo backward_info() {
+  static constinit thread_local struct {
+    int id = -1;
+    bool keeps_graph = false;
+  } last;  // asked for: a backward keeps its answer
   BackwardInfo info;
   info.id = torch::autograd::get_current_graph_task_id();
   if (info.id >= 0) {
-    info.keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
+    if (info.id != last.id) {
+      last = {info.id, torch::autograd::get_current_graph_task_keep_graph()};
+    }
+    info.keeps_graph = last.keeps_graph;
     if (const NodePtr node = torch::autograd::get_current_node()) {
       info.node = node.get();
       info.node_reads_once = is_generated(*node);

@@ -38,6 +38,16 @@ at::Tensor behind_a_reshaped_write(const at::Tensor& x) {
   return by_gradient_of_itself(x * y.t() * before);
 }
 
+// A replay that runs to the end of the code comes to the writes before forward does.
+at::Tensor before_writes(const at::Tensor& x) {
+  at::Tensor y = x.detach().sin();
+  at::Tensor z = x.cos();
+  const at::Tensor product = by_gradient_of_a_copy(x * 2);
+  y.mul_(product.detach());
+  z.narrow(0, 0, 3).add_(y.narrow(0, 3, 3));
+  return product * y + z;
+}
+
 // In an inner and an outer region; first: what the inner one does to its input before.
 Tensors run_nested(const CheckpointOptions* options, const PolicyHolder& outer_policy,
                    const Code& first, const Code& code) {
@@ -87,7 +97,8 @@ TEST_F(NestedBackward, IsAsInPlainCode) {
                                       return t.narrow(0, 0, 3).sin().repeat({2, 1}) + t * 0.5;
                                     }};
   const std::vector<Code> codes = {&by_gradient_of_a_copy, &by_gradient_of_itself,
-                                   &behind_random_numbers, &behind_a_reshaped_write};
+                                   &behind_random_numbers, &behind_a_reshaped_write,
+                                   &before_writes};
   constexpr std::array<std::uint64_t, 4> kPolicies = {0, ~0U, 0x5, 0x92};
   for (std::size_t code = 0; code < codes.size(); ++code) {
     for (std::size_t first = 0; first < firsts.size(); ++first) {

@@ -16,6 +16,7 @@
 #include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "tests/engine/under_policies.h"
+#include "tests/property/late_write.h"
 #include "tests/property/operator_families.h"
 #include "tests/property/random_program.h"
 
@@ -145,6 +146,9 @@ class OperatorProgram {
       steps_.push_back(pick(random, families().size()));
     }
     inner_ = pick(random, 2) == 0 ? 1 + pick(random, count - 1) : count;
+    if (pick(random, 2) == 0) {
+      late_write_.emplace(random, count);
+    }
   }
 
   // Regions inside are of the inner form.
@@ -192,14 +196,17 @@ class OperatorProgram {
 
  private:
   at::Tensor run_steps(Surroundings& around, at::Tensor x, std::size_t from, std::size_t to) const {
+    at::Tensor made;
     for (std::size_t i = from; i < to; ++i) {
       x = (x * 0.5 + fit(families()[steps_[i]].run(around, x))).tanh();
+      x = late_write_ ? late_write_->after(i, x, made) : x;
     }
     return x;
   }
 
   std::vector<std::size_t> steps_;
   std::size_t inner_;
+  std::optional<LateWrite> late_write_;
 };
 
 struct Found {

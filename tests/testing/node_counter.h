@@ -37,6 +37,8 @@ class NodeCounter {
   struct Node;
   std::vector<Node> nodes_;  // not yet seen dead
   std::size_t watched_ = 0;
+  static constexpr std::size_t kMany = 1000;
+  std::size_t many_ = kMany;
 };
 
 }  // namespace reprise::testing
