@@ -30,6 +30,7 @@ class PackerHooks final : public SavedVariableHooks {
   PackerHooks& operator=(const PackerHooks&) = delete;
 
   void call_pack_hook(const at::Tensor& tensor) override {
+    observe_pack(tensor);
     const UnseenScope unseen;
     // An own alias: a hook that kept the live tensor of a node's output would make a cycle.
     packed_ = packer_->pack(detached_alias(tensor));

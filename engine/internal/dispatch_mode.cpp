@@ -15,6 +15,7 @@
 #include "reprise/engine/internal/mutex.h"
 #include "reprise/engine/internal/operator_traits.h"
 #include "reprise/engine/internal/region_scope.h"
+#include "reprise/engine/internal/replay_graph.h"
 #include "reprise/hooks/internal/hook_stack.h"
 #include "reprise/hooks/internal/unseen_scope.h"
 
@@ -125,7 +126,7 @@ void note_unpacked(const at::Tensor& tensor) {
 
 void ensure_installed() {
   static const bool kObserves = [] {
-    hooks_internal::set_unpack_observer(&note_unpacked);
+    hooks_internal::set_observers(&ReplayGraph::note_packed, &note_unpacked);
     return true;
   }();
   static_cast<void>(kObserves);

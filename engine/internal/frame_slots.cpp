@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reprise/engine/internal/frame.h"
+#include "reprise/engine/internal/replay_graph.h"
 #include "reprise/engine/internal/tape_recorder.h"
 
 namespace reprise::engine_internal {
@@ -29,6 +30,7 @@ class Slot final : public SavedVariableHooks {
   void call_pack_hook(const at::Tensor& tensor) override {
     number_ = frame_->record(tensor);
     packed_ = true;
+    ReplayGraph::note_packed(tensor);
   }
   at::Tensor call_unpack_hook() override { return frame_->unpack(number_); }
 

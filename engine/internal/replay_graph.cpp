@@ -6,13 +6,30 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <utility>
+
 #include "reprise/engine/internal/tensor_record.h"
 
 namespace reprise::engine_internal {
 
-void ReplayGraph::start(std::size_t slots) {
-  first_node_ = at::sequence_number::peek();
-  saved_.reserve(slots);
+namespace {
+
+constinit thread_local ReplayGraph* innermost = nullptr;
+
+}  // namespace
+
+ReplayGraph::Scope::Scope(ReplayGraph& graph, std::size_t slots)
+    : previous_(std::exchange(innermost, &graph)) {
+  graph.first_node_ = at::sequence_number::peek();
+  graph.saved_.reserve(slots);
+}
+
+ReplayGraph::Scope::~Scope() { innermost = previous_; }
+
+void ReplayGraph::note_packed(const at::Tensor& tensor) {
+  if (innermost != nullptr && tensor.requires_grad()) {
+    innermost->note_cycle(tensor);
+  }
 }
 
 void ReplayGraph::note_save(std::uint32_t slot, const at::Tensor& tensor) {
@@ -20,6 +37,10 @@ void ReplayGraph::note_save(std::uint32_t slot, const at::Tensor& tensor) {
     return;
   }
   saved_.emplace_back(slot, tensor.getIntrusivePtr());
+  note_cycle(tensor);
+}
+
+void ReplayGraph::note_cycle(const at::Tensor& tensor) {
   hooks_internal::NodePtr slices = copy_slices_of(tensor);
   if (slices && slices->thread_id() == at::RecordFunction::currentThreadId() &&
       slices->sequence_nr() >= first_node_) {

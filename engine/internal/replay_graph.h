@@ -23,10 +23,22 @@ namespace reprise::engine_internal {
 // Lives for one replay, on its thread.
 class ReplayGraph {
  public:
-  // The region's code is about to run, and to save about `slots` tensors.
-  void start(std::size_t slots);
+  // Around the region's code, which is to save about `slots` tensors.
+  class [[nodiscard]] Scope {
+   public:
+    Scope(ReplayGraph& graph, std::size_t slots);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    ReplayGraph* const previous_;
+  };
 
   void note_save(std::uint32_t slot, const at::Tensor& tensor);
+  // A tensor has been saved, by a region or through hooks in the region's code, if this thread runs
+  // a replay.
+  static void note_packed(const at::Tensor& tensor);
 
   // Lets go of what would keep itself alive: a torch::autograd::Function that saves a view which it
   // has written to holds the view's history, which holds the Function. LibTorch takes that apart
@@ -37,6 +49,8 @@ class ReplayGraph {
   std::optional<std::uint32_t> escaped_that_retains_grad() const;
 
  private:
+  void note_cycle(const at::Tensor& tensor);
+
   std::uint64_t first_node_ = 0;  // its sequence number
   std::vector<hooks_internal::NodePtr> cycles_;
   std::vector<std::pair<std::uint32_t, c10::weak_intrusive_ptr<c10::TensorImpl>>> saved_;

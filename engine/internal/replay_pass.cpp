@@ -326,7 +326,7 @@ void ReplayPass::run_region(std::span<const at::Tensor> inputs) {
 
 void ReplayPass::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
-  graph_.start(wanted_.size());
+  const ReplayGraph::Scope graph(graph_, wanted_.size());
   exceptions_at_start_ = std::uncaught_exceptions();
   try {
     record_.code->run(arguments);

@@ -125,17 +125,24 @@ void check_hooks_enabled() {
 
 namespace {
 
-std::atomic<UnpackObserver> g_unpack_observer{nullptr};
+std::atomic<TensorObserver> g_pack_observer{nullptr};
+std::atomic<TensorObserver> g_unpack_observer{nullptr};
+
+void call(const std::atomic<TensorObserver>& observer, const at::Tensor& tensor) {
+  if (const TensorObserver set = observer.load(std::memory_order_relaxed)) {
+    set(tensor);
+  }
+}
 
 }  // namespace
 
-void set_unpack_observer(UnpackObserver observer) noexcept { g_unpack_observer.store(observer); }
-
-void observe_unpack(const at::Tensor& tensor) {
-  if (const UnpackObserver observer = g_unpack_observer.load(std::memory_order_relaxed)) {
-    observer(tensor);
-  }
+void set_observers(TensorObserver pack, TensorObserver unpack) noexcept {
+  g_pack_observer.store(pack);
+  g_unpack_observer.store(unpack);
 }
+
+void observe_pack(const at::Tensor& tensor) { call(g_pack_observer, tensor); }
+void observe_unpack(const at::Tensor& tensor) { call(g_unpack_observer, tensor); }
 
 at::Tensor detached_alias(const at::Tensor& tensor) {
   const auto& impl = tensor.unsafeGetTensorImpl();

@@ -82,10 +82,12 @@ REPRISE_API void check_hooks_enabled();
 // in place through either is seen by both. Does not pass the dispatcher.
 REPRISE_API at::Tensor detached_alias(const at::Tensor& tensor);
 
-// Is called with each tensor that a user's unpack hook has returned, on its thread. For the engine,
-// of which this component does not know; set once.
-using UnpackObserver = void (*)(const at::Tensor& tensor);
-REPRISE_API void set_unpack_observer(UnpackObserver observer) noexcept;
+// Are called, on its thread, with each tensor that is given to a user's pack hook or to a store of
+// a StoreGuard, and with each that a user's unpack hook has returned. For the engine, of which this
+// component does not know; set once.
+using TensorObserver = void (*)(const at::Tensor& tensor);
+REPRISE_API void set_observers(TensorObserver pack, TensorObserver unpack) noexcept;
+void observe_pack(const at::Tensor& tensor);
 void observe_unpack(const at::Tensor& tensor);
 
 }  // namespace reprise::hooks_internal

@@ -68,6 +68,7 @@ std::vector<std::unique_ptr<StoreHooks>> StoreHooks::pack_all(
 }
 
 void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
+  observe_pack(tensor);
   const UnseenScope unseen;
   if (is_parameter(tensor)) {
     stored_ = std::make_shared<KeptTensor>(tensor);

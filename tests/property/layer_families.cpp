@@ -191,6 +191,9 @@ std::vector<Family> code() {
   return {
       {"custom function", [](S& s, const T& x) { return SquareTwice::apply(x, s.bias); }},
       {"custom function in place", [](S&, const T& x) { return AddInPlace::apply(x.sin()); }},
+      {"custom function on a view", [](S&, const T& x) { return AddInPlace::apply(x.sin().t()); },
+       true, false,
+       /*must_be_freed=*/true},
       {"script",
        [](S& s, const T& x) {
          return s.script->get_function("gated")({x, s.square}).toTensor();

@@ -46,6 +46,7 @@ Surroundings::Surroundings(std::uint64_t seed)
   torch::jit::getExecutorMode() = false;  // which would run other operators each time at first
   average = at::zeros({6});
   count = at::zeros({1});
+  observed = {at::zeros({1}), at::zeros({1}), at::ones({1}), at::zeros({1}, at::kInt)};
   generator = at::detail::createCPUGenerator(seed);
 }
 
@@ -62,6 +63,7 @@ std::vector<at::Tensor> Surroundings::parameters() const {
 std::vector<at::Tensor> Surroundings::buffers() const {
   std::vector<at::Tensor> all = batch_norm->buffers();
   all.insert(all.end(), {average, count});
+  all.insert(all.end(), observed.begin(), observed.end());
   return all;
 }
 

@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -36,8 +37,9 @@ struct Surroundings {
   torch::nn::TransformerEncoderLayer encoder;
   torch::nn::BatchNorm1d batch_norm;
   std::shared_ptr<torch::jit::CompilationUnit> script;
-  at::Tensor average;  // [6], overwritten
-  at::Tensor count;    // [1], written, never read
+  at::Tensor average;                  // [6], overwritten
+  at::Tensor count;                    // [1], written, never read
+  std::array<at::Tensor, 4> observed;  // least and greatest value, scale and zero point
   at::Generator generator;
 };
 
@@ -50,6 +52,8 @@ struct Family {
   // And saves it, though another piece or a later forward may change it without a count: kNone does
   // not notice what kValues rightly complains of.
   bool reads_what_changes = false;
+  // Its graph holds itself until a backward frees it.
+  bool must_be_freed = false;
 };
 
 const std::vector<Family>& families();

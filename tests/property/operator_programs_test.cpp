@@ -10,15 +10,12 @@
 #include <thread>
 
 #include "reprise/engine/graph_exec_group.h"
-#include "reprise/hooks/compressed_store.h"
-#include "reprise/hooks/disk_store.h"
-#include "reprise/hooks/host_store.h"
-#include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "tests/engine/under_policies.h"
 #include "tests/property/late_write.h"
 #include "tests/property/operator_families.h"
 #include "tests/property/random_program.h"
+#include "tests/property/random_setting.h"
 
 namespace reprise::testing::operator_programs_test {
 namespace {
@@ -43,91 +40,6 @@ enum class Backward : std::uint8_t {
   kNever,
 };
 constexpr std::size_t kBackwards = 8;
-
-struct Setting {
-  Form form = Form::kPlain;
-  CheckpointOptions options;
-  Form inner_form = Form::kPlain;
-  CheckpointOptions inner_options;
-  std::shared_ptr<ActivationStore> guard_store;
-  std::string words;
-};
-
-std::shared_ptr<ActivationStore> random_store(Random& random) {
-  switch (pick(random, 7)) {
-    case 0:
-      return stores::device();
-    case 1:
-      return stores::packed({.min_bytes = 0, .find_constants = true});
-    case 2:
-      return stores::host({.min_bytes = 0});
-    case 3:
-      return stores::slab({});
-    case 4:
-      return stores::compressed({.min_bytes = 0});
-    case 5:
-      return stores::disk({.min_bytes = 0});
-    default:
-      return stores::packed({.min_bytes = 0}) | stores::host({.min_bytes = 0});
-  }
-}
-
-PolicyHolder random_policy(Random& random) {
-  switch (pick(random, 7)) {
-    case 0:
-      return policies::save_everything();
-    case 1:
-      return policies::save_matmuls();
-    case 2:
-      return policies::keep_in(random_store(random), policies::save_everything());
-    case 3:
-      return by_ordinal_in(random_store(random), random(), /*must=*/false);
-    case 4:
-      return policies::save_nothing();
-    default:
-      return by_ordinal(random());
-  }
-}
-
-CheckpointOptions random_options(Random& random) {
-  constexpr DeterminismCheck kChecks[] = {DeterminismCheck::kMetadata, DeterminismCheck::kMetadata,
-                                          DeterminismCheck::kValues, DeterminismCheck::kNone};
-  CheckpointOptions options;
-  options.determinism_check = kChecks[pick(random, 4)];
-  options.early_stop = pick(random, 5) > 0;
-  options.fill = pick(random, 3) == 0 ? Fill::kRegion : Fill::kOnDemand;
-  if (pick(random, 3) > 0) {
-    options.policy = random_policy(random);
-    options.respect_saved_tensors_hooks = pick(random, 3) == 0;
-  }
-  if (pick(random, 4) == 0) {
-    options.input_store = random_store(random);
-  }
-  return options;
-}
-
-std::string words_for(Form form, const CheckpointOptions& options) {
-  return c10::str("form ", static_cast<int>(form), ", check ",
-                  static_cast<int>(options.determinism_check), options.policy ? ", policy" : "",
-                  options.respect_saved_tensors_hooks ? ", respects hooks" : "",
-                  options.input_store ? ", input store" : "");
-}
-
-Setting random_setting(Random& random) {
-  constexpr Form kForms[] = {Form::kFunction, Form::kTape, Form::kScope};
-  Setting setting;
-  setting.form = kForms[pick(random, 3)];
-  setting.options = random_options(random);
-  setting.inner_form = kForms[pick(random, 3)];
-  setting.inner_options = random_options(random);
-  if (pick(random, 5) == 0) {
-    setting.guard_store = random_store(random);
-  }
-  setting.words = c10::str(words_for(setting.form, setting.options), "; inside ",
-                           words_for(setting.inner_form, setting.inner_options),
-                           setting.guard_store ? "; store around" : "");
-  return setting;
-}
 
 // A float tensor [4, 6] of the elements.
 at::Tensor fit(at::Tensor y) {
@@ -176,14 +88,19 @@ class OperatorProgram {
     return options;
   }
 
-  bool has_double_backward() const {
-    return std::all_of(steps_.begin(), steps_.end(),
-                       [](std::size_t step) { return families()[step].has_double_backward; });
+  bool has(bool Family::*property, bool value = true) const {
+    return std::any_of(steps_.begin(), steps_.end(), [property, value](std::size_t step) {
+      return families()[step].*property == value;
+    });
   }
 
-  bool reads_what_changes() const {
-    return std::any_of(steps_.begin(), steps_.end(),
-                       [](std::size_t step) { return families()[step].reads_what_changes; });
+  // One that the program can have.
+  Backward random_backward(Random& random) const {
+    const auto kind = static_cast<Backward>(pick(random, kBackwards));
+    const bool creates = kind == Backward::kCreateGraph;
+    const bool frees = !creates && kind != Backward::kOneLeafAtATime && kind != Backward::kNever;
+    const bool cannot_create = creates && has(&Family::has_double_backward, false);
+    return cannot_create || (!frees && has(&Family::must_be_freed)) ? Backward::kTwice : kind;
   }
 
   std::string words() const {
@@ -334,27 +251,26 @@ TEST_F(OperatorPrograms, GiveTheSameBitsAndLeaveNoMemory) {
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const OperatorProgram program(seed);
     Random random(seed ^ 0x5bd1e995U);
-    auto kind = static_cast<Backward>(pick(random, kBackwards));
-    if (kind == Backward::kCreateGraph && !program.has_double_backward()) {
-      kind = Backward::kTwice;
-    }
+    const Backward kind = program.random_backward(random);
     const Found expected = outcome(seed, program, kind, nullptr);
     ASSERT_EQ(expected.error, "") << "plain, seed " << seed << ": " << program.words();
     const std::int64_t bytes = live_cpu_bytes();
+    std::string words;
     {
       Setting setting = random_setting(random);
       for (CheckpointOptions* options : {&setting.options, &setting.inner_options}) {
-        if (program.reads_what_changes()) {
+        if (program.has(&Family::reads_what_changes)) {
           options->determinism_check = DeterminismCheck::kMetadata;
         }
       }
-      SCOPED_TRACE(c10::str("seed ", seed, ": ", program.words(), "; ", setting.words,
-                            ", backward ", static_cast<int>(kind)));
+      words = c10::str("seed ", seed, ": ", program.words(), "; ", setting.words, ", backward ",
+                       static_cast<int>(kind));
+      SCOPED_TRACE(words);
       expect_same(outcome(seed, program, kind, &setting), expected);
     }
-    EXPECT_EQ(live_frames(), 0);
+    EXPECT_EQ(live_frames(), 0) << words;
     EXPECT_TRUE(cpu_bytes_come_to(bytes))
-        << "seed " << seed << ": " << settled_cpu_bytes() - bytes << " bytes left";
+        << settled_cpu_bytes() - bytes << " bytes left, " << words;
     ASSERT_FALSE(HasFailure() && std::getenv("REPRISE_GO_ON") == nullptr) << "seed " << seed;
   }
 }

@@ -194,6 +194,14 @@ std::vector<Family> outside() {
          }
          return x.cos();
        }},
+      {"observed fake quantization",
+       [](S& s, const T& x) {
+         auto& [low, high, scale, zero] = s.observed;
+         const T on = at::ones({1}, at::kLong);
+         return at::fused_moving_avg_obs_fake_quant(x, on, on, low, high, scale, zero, 0.1, 0, 255,
+                                                    0);
+       },
+       false, /*reads_what_changes=*/true},
       {"batch_norm statistics",
        [](S& s, const T& x) {
          return at::batch_norm(x, s.bias, {}, s.batch_norm->running_mean, s.batch_norm->running_var,
