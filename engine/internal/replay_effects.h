@@ -96,7 +96,7 @@ class ReplayEffects final : public OperatorInterceptor {
   void note_unused(const OperatorCall& call);
   void give_statistics(const OperatorCall& call) const;
   void run_on_copies(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
-  c10::IValue copy_outside(const OperatorCall& call, std::uint32_t argument);
+  c10::IValue copy_outside(const OperatorCall& call, std::uint32_t index);
   at::Tensor copy_for_write(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                             const at::Tensor& tensor) const;
 
