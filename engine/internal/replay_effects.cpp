@@ -263,8 +263,8 @@ c10::IValue ReplayEffects::copy_outside(const OperatorCall& call, std::uint32_t 
 at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t argument,
                                          std::uint32_t element, const at::Tensor& tensor) const {
   const at::Tensor before = watch_ == nullptr ? at::Tensor() : watch_->before(argument, element);
-  const bool is_effect_alone = call.traits.returns_only_arguments;
-  const bool is_as_found = is_effect_alone || disowned_.contains(memory_of(tensor));
+  const bool is_ahead = watch_ != nullptr && watch_->is_ahead();
+  const bool is_as_found = call.traits.returns_only_arguments || is_ahead;
   if (!before.defined() && !call.traits.ignores_targets && !is_as_found) {
     throw MutationError(c10::str(
         "[checkpoint] region '", region_, "': ", call.op.operator_name(),

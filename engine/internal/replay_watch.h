@@ -50,6 +50,9 @@ class ReplayWatch final : public OperatorInterceptor {
   const std::optional<std::string>& change() const { return change_; }
   // What forward's told the host; null if it told nothing of tensors from outside.
   const std::vector<c10::IValue>* told() const;
+  // Forward, which runs still, has not come to it; or it is none of forward's, as what is saved of
+  // its results will tell.
+  bool is_ahead() const { return !matched_ && !forward_.is_complete; }
   // The state that forward's found in a tensor from outside; undefined if it is not known.
   at::Tensor before(std::uint32_t argument, std::uint32_t element) const;
 

@@ -73,6 +73,7 @@ std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op)
 }
 
 void WatchedForward::complete() {
+  is_complete = true;
   for (Outside& each : outside) {
     each.is_alive = !each.is_unidentified && !each.storage.expired();
   }

@@ -88,6 +88,8 @@ class WatchedForward {
   // Where these stood after each operator that drew from them. See Note [Shared generators].
   absl::flat_hash_map<std::uint32_t, std::uint64_t> positions;
 
+  bool is_complete = false;
+
   // The number of each input in hashes: of the first that shares its memory.
   std::vector<std::uint32_t> input_numbers;
   std::vector<std::int64_t> input_offsets;

@@ -95,6 +95,23 @@ TEST_F(DependentEffects, HappenOnceAndGiveTheSameResults) {
   }
 }
 
+// A replay within forward that does not stop early comes to the operator before forward does.
+const Body kNormalisedBehindABackward = [](const at::Tensor& x, at::Tensor& scale) {
+  const at::Tensor copy = x.detach().requires_grad_();
+  const at::Tensor factor = torch::autograd::grad({copy.sin().sum()}, {copy})[0];
+  return normalise(x * factor, scale).sin().exp();
+};
+
+TEST_F(DependentEffects, BehindABackwardInside) {
+  const Tensors expected = outcome(kNormalisedBehindABackward, Plain{});
+  for (const bool early_stop : {true, false}) {
+    for (const PolicyHolder& policy : {PolicyHolder(), policies::save_everything()}) {
+      const CheckpointOptions options{.policy = policy, .early_stop = early_stop};
+      expect_same_bits(outcome(kNormalisedBehindABackward, InRegion{options}), expected);
+    }
+  }
+}
+
 TEST_F(DependentEffects, OfRegionsWithinRegions) {
   const Tensors expected = outcome(kNormalised, Plain{});
   for (const Replay outer : {Replay::kFunction, Replay::kTape}) {
