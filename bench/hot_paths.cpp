@@ -13,7 +13,7 @@
 
 #include "bench/chain.h"
 #include "reprise/engine/checkpoint.h"
-#include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/policies/policies.h"
 
 namespace reprise::bench {

@@ -21,7 +21,7 @@ endfunction()
 # reprise_component(NAME rng
 #   SOURCES rng_state.cpp
 #   PUBLIC_HEADERS rng_state.h
-#   INSTALLED_INTERNAL_HEADERS internal/cell.h   # those that templates in public headers need
+#   INSTALLED_PRIVATE_HEADERS cells/cell.h   # those that templates in public headers need
 #   LINKS LibTorch::cpu                          # what the component's headers need
 #   PRIVATE_LINKS absl::flat_hash_map)           # what its sources need
 #
@@ -30,12 +30,12 @@ endfunction()
 # the layers does not compile.
 function(reprise_component)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME"
-    "SOURCES;PUBLIC_HEADERS;INSTALLED_INTERNAL_HEADERS;LINKS;PRIVATE_LINKS")
+    "SOURCES;PUBLIC_HEADERS;INSTALLED_PRIVATE_HEADERS;LINKS;PRIVATE_LINKS")
   set(target reprise_${ARG_NAME})
   set(include_root "${PROJECT_BINARY_DIR}/include/${ARG_NAME}")
   _reprise_link("${CMAKE_CURRENT_SOURCE_DIR}" "${include_root}/reprise/${ARG_NAME}")
 
-  add_library(${target} ${ARG_SOURCES} ${ARG_PUBLIC_HEADERS} ${ARG_INSTALLED_INTERNAL_HEADERS})
+  add_library(${target} ${ARG_SOURCES} ${ARG_PUBLIC_HEADERS} ${ARG_INSTALLED_PRIVATE_HEADERS})
   add_library(reprise::${ARG_NAME} ALIAS ${target})
   reprise_warnings(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -55,7 +55,10 @@ function(reprise_component)
     install(TARGETS ${target} EXPORT repriseTargets)
     set(destination "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${ARG_NAME}")
     install(FILES ${ARG_PUBLIC_HEADERS} DESTINATION "${destination}")
-    install(FILES ${ARG_INSTALLED_INTERNAL_HEADERS} DESTINATION "${destination}/internal")
+    foreach(header IN LISTS ARG_INSTALLED_PRIVATE_HEADERS)
+      cmake_path(GET header PARENT_PATH room)
+      install(FILES "${header}" DESTINATION "${destination}/${room}")
+    endforeach()
   endif()
 endfunction()
 

@@ -19,7 +19,7 @@
 
 #include "reprise/engine/checkpointed_interface.h"
 #include "reprise/engine/checkpointed_module.h"
-#include "reprise/engine/internal/checkpointed_any.h"
+#include "reprise/engine/modules/checkpointed_any.h"
 
 namespace reprise {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <variant>
 
-#include "reprise/engine/internal/bypass.h"
-#include "reprise/hooks/internal/thread_stack.h"
+#include "reprise/engine/operators/bypass.h"
+#include "reprise/hooks/seam/thread_stack.h"
 
 namespace reprise {
 namespace {

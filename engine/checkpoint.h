@@ -28,11 +28,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "reprise/engine/callable/stored_call.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/errors.h"
-#include "reprise/engine/internal/forward_region.h"
-#include "reprise/engine/internal/function_replay.h"
 #include "reprise/engine/recomputing.h"
+#include "reprise/engine/region/forward_region.h"
 
 namespace reprise {
 
@@ -65,7 +65,7 @@ namespace reprise {
 template <class F, class... Args>
 decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
   using engine_internal::ForwardRegion;
-  using Function = engine_internal::FunctionReplay<F, Args...>;
+  using Function = engine_internal::StoredCall<F, Args...>;
   const auto call = [&]() -> decltype(auto) {
     return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
   };

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "reprise/engine/internal/forward_region.h"
+#include "reprise/engine/region/forward_region.h"
 
 namespace reprise {
 

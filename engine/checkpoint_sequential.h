@@ -29,9 +29,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "reprise/engine/callable/function_list.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/engine/internal/function_list.h"
 
 namespace reprise {
 

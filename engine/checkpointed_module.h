@@ -42,7 +42,7 @@
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/checkpointed_interface.h"
-#include "reprise/engine/internal/checkpointed_forward.h"
+#include "reprise/engine/modules/checkpointed_forward.h"
 #include "reprise/hooks/export.h"
 
 namespace reprise {

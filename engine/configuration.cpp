@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/internal/configuration.h"
+#include "reprise/engine/region/configuration.h"
 
 #include <atomic>
 #include <iostream>
@@ -11,7 +11,7 @@
 
 #include "reprise/engine/activation_checkpointing_config.h"
 #include "reprise/hooks/host_store.h"
-#include "reprise/hooks/internal/thread_stack.h"
+#include "reprise/hooks/seam/thread_stack.h"
 #include "reprise/hooks/slab_store.h"
 
 namespace reprise {

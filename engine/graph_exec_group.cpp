@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
-#include "reprise/engine/internal/frame.h"
-#include "reprise/engine/internal/group_state.h"
-#include "reprise/hooks/internal/torch_version.h"
+#include "reprise/engine/region/frame.h"
+#include "reprise/engine/region/group_state.h"
+#include "reprise/hooks/seam/torch_version.h"
 
 namespace reprise {
 namespace engine_internal {

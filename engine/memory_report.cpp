@@ -9,7 +9,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "reprise/engine/internal/region_stats.h"
+#include "reprise/engine/report/region_stats.h"
 
 namespace reprise {
 namespace {

@@ -5,8 +5,8 @@
 #include <c10/util/StringUtil.h>
 
 #include "reprise/engine/errors.h"
-#include "reprise/engine/internal/policy_region.h"
-#include "reprise/engine/internal/region_scope.h"
+#include "reprise/engine/operators/region_scope.h"
+#include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/recomputing.h"
 
 namespace reprise {

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/recomputing.h"
 
-#include "reprise/engine/internal/recomputing_scope.h"
+#include "reprise/engine/ambient/recomputing_scope.h"
 
 namespace reprise {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/internal/settings.h"
+#include "reprise/engine/region/settings.h"
 
 #include <atomic>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/debug_mode.h"
-#include "reprise/hooks/internal/thread_stack.h"
+#include "reprise/hooks/seam/thread_stack.h"
 
 namespace reprise {
 namespace {

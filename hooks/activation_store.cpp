@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "reprise/hooks/internal/kept_tensor.h"
-#include "reprise/hooks/internal/memory_layout.h"
-#include "reprise/hooks/internal/unseen_scope.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise {
 

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "reprise/hooks/internal/background_memory.h"
-#include "reprise/hooks/internal/compression.h"
-#include "reprise/hooks/internal/next_store.h"
-#include "reprise/hooks/internal/put_storage.h"
+#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/background/compression.h"
+#include "reprise/hooks/storage/next_store.h"
+#include "reprise/hooks/storage/put_storage.h"
 
 namespace reprise {
 

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#include "reprise/hooks/internal/background_memory.h"
-#include "reprise/hooks/internal/disk_file.h"
-#include "reprise/hooks/internal/next_store.h"
-#include "reprise/hooks/internal/put_storage.h"
+#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/background/disk_file.h"
+#include "reprise/hooks/storage/next_store.h"
+#include "reprise/hooks/storage/put_storage.h"
 
 namespace reprise {
 

@@ -4,19 +4,19 @@
 
 #include <utility>
 
-#include "reprise/hooks/internal/host_memory.h"
-#include "reprise/hooks/internal/next_store.h"
-#include "reprise/hooks/internal/offload_store.h"
-#include "reprise/hooks/internal/put_storage.h"
+#include "reprise/hooks/host/host_offloader.h"
+#include "reprise/hooks/storage/next_store.h"
+#include "reprise/hooks/storage/offload_store.h"
+#include "reprise/hooks/storage/put_storage.h"
 
 namespace reprise {
 
-using hooks_internal::HostMemory;
+using hooks_internal::HostOffloader;
 
 HostStore::HostStore(HostOptions options)
-    : HostStore(std::make_shared<HostMemory>(options), nullptr) {}
+    : HostStore(std::make_shared<HostOffloader>(options), nullptr) {}
 
-HostStore::HostStore(std::shared_ptr<HostMemory> memory, std::shared_ptr<ActivationStore> next)
+HostStore::HostStore(std::shared_ptr<HostOffloader> memory, std::shared_ptr<ActivationStore> next)
     : memory_(std::move(memory)), next_(std::move(next)) {}
 
 HostStore::~HostStore() = default;

@@ -35,7 +35,7 @@
 namespace reprise {
 
 namespace hooks_internal {
-class HostMemory;
+class HostOffloader;
 }  // namespace hooks_internal
 
 struct HostOptions {
@@ -100,10 +100,10 @@ class REPRISE_API HostStore final : public ActivationStore {
   void release_unused();
 
  private:
-  HostStore(std::shared_ptr<hooks_internal::HostMemory> memory,
+  HostStore(std::shared_ptr<hooks_internal::HostOffloader> memory,
             std::shared_ptr<ActivationStore> next);
 
-  const std::shared_ptr<hooks_internal::HostMemory> memory_;
+  const std::shared_ptr<hooks_internal::HostOffloader> memory_;
   const std::shared_ptr<ActivationStore> next_;
 };
 

@@ -8,8 +8,8 @@
 #include <exception>
 #include <utility>
 
-#include "reprise/hooks/internal/hook_stack.h"
-#include "reprise/hooks/internal/unseen_scope.h"
+#include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/seam/unseen_scope.h"
 
 namespace reprise {
 namespace hooks_internal {

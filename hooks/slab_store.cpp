@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "reprise/hooks/internal/next_store.h"
-#include "reprise/hooks/internal/put_storage.h"
-#include "reprise/hooks/internal/slab_memory.h"
+#include "reprise/hooks/slab/slab_memory.h"
+#include "reprise/hooks/storage/next_store.h"
+#include "reprise/hooks/storage/put_storage.h"
 
 namespace reprise {
 

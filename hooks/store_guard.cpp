@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "reprise/hooks/internal/hook_stack.h"
-#include "reprise/hooks/internal/store_hooks.h"
+#include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/storage/store_hooks.h"
 
 namespace reprise {
 namespace {

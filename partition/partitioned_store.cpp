@@ -6,12 +6,12 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
-#include "reprise/hooks/internal/memory_layout.h"
-#include "reprise/hooks/internal/next_store.h"
-#include "reprise/hooks/internal/sparse_parts.h"
-#include "reprise/hooks/internal/unseen_scope.h"
-#include "reprise/partition/internal/gatherer.h"
-#include "reprise/partition/internal/partitioned_slab.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/memory_layout.h"
+#include "reprise/hooks/storage/next_store.h"
+#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/partition/gathering/gatherer.h"
+#include "reprise/partition/gathering/partitioned_slab.h"
 
 namespace reprise {
 

@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "reprise/partition/internal/backends.h"
+#include "reprise/partition/backends/backends.h"
 
 namespace reprise {
 namespace {

@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "absl/container/inlined_vector.h"
-#include "reprise/policies/internal/flops.h"
+#include "reprise/policies/operators/flops.h"
 
 namespace reprise {
 namespace {

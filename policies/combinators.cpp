@@ -6,7 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "reprise/policies/internal/match_flags.h"
+#include "reprise/policies/matching/match_flags.h"
 #include "reprise/policies/policies.h"
 
 namespace reprise::policies {

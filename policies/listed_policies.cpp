@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "reprise/policies/internal/match_flags.h"
-#include "reprise/policies/internal/name_path.h"
-#include "reprise/policies/internal/operator_lookup.h"
+#include "reprise/policies/matching/match_flags.h"
+#include "reprise/policies/matching/name_path.h"
+#include "reprise/policies/operators/operator_lookup.h"
 #include "reprise/policies/policies.h"
 
 namespace reprise::policies {

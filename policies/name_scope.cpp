@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/hooks/internal/thread_stack.h"
-#include "reprise/policies/internal/name_path.h"
+#include "reprise/hooks/seam/thread_stack.h"
+#include "reprise/policies/matching/name_path.h"
 
 namespace reprise {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "reprise/policies/internal/match_flags.h"
-#include "reprise/policies/internal/operator_kind.h"
+#include "reprise/policies/matching/match_flags.h"
+#include "reprise/policies/operators/operator_kind.h"
 
 namespace reprise::policies {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "reprise/rng/internal/tracker_snapshot.h"
-#include "reprise/rng/internal/warnings.h"
+#include "reprise/rng/generators/warnings.h"
+#include "reprise/rng/tracker/tracker_snapshot.h"
 
 namespace reprise {
 

@@ -15,9 +15,9 @@
 #include <typeinfo>
 #include <utility>
 
-#include "reprise/rng/internal/default_generators.h"
-#include "reprise/rng/internal/state_table.h"
-#include "reprise/rng/internal/tracker_snapshot.h"
+#include "reprise/rng/generators/default_generators.h"
+#include "reprise/rng/tracker/state_table.h"
+#include "reprise/rng/tracker/tracker_snapshot.h"
 
 namespace reprise {
 namespace {

@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "reprise/rng/internal/default_generators.h"
-#include "reprise/rng/internal/fork.h"
-#include "reprise/rng/internal/state_table.h"
+#include "reprise/rng/generators/default_generators.h"
+#include "reprise/rng/tracker/fork.h"
+#include "reprise/rng/tracker/state_table.h"
 
 namespace reprise {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/internal/device_kernels.h"
+#include "reprise/hooks/packing/device_kernels.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "reprise/hooks/cuda/kernels.h"
-#include "reprise/hooks/internal/block_quantization.h"
+#include "reprise/hooks/packing/block_quantization.h"
 
 namespace reprise::hooks_internal {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "reprise/hooks/internal/element_math.h"
+#include "reprise/hooks/packing/element_math.h"
 
 namespace reprise::hooks_internal::cuda {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/internal/device_kernels.h"
+#include "reprise/hooks/packing/device_kernels.h"
 
 #include <c10/util/Exception.h>
 
-#include "reprise/hooks/internal/block_quantization.h"
+#include "reprise/hooks/packing/block_quantization.h"
 
 namespace reprise::hooks_internal {
 namespace {

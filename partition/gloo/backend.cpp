@@ -8,7 +8,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "reprise/partition/internal/backends.h"
+#include "reprise/partition/backends/backends.h"
 
 namespace reprise::partition_internal {
 namespace {

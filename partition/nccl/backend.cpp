@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "reprise/partition/internal/backends.h"
+#include "reprise/partition/backends/backends.h"
 
 namespace reprise::partition_internal {
 

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include <c10/util/Exception.h>
 
-#include "reprise/partition/internal/backends.h"
+#include "reprise/partition/backends/backends.h"
 
 namespace reprise::partition_internal {
 

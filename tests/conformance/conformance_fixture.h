@@ -23,7 +23,7 @@
 
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/graph_exec_group.h"
-#include "reprise/engine/internal/frame.h"
+#include "reprise/engine/region/frame.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
 #include "tests/testing/modules.h"

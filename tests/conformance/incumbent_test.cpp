@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/engine/internal/frame.h"
+#include "reprise/engine/region/frame.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
 #include "tests/testing/warning_log.h"

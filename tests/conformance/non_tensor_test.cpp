@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/engine/internal/frame.h"
+#include "reprise/engine/region/frame.h"
 #include "tests/testing/bitwise.h"
 
 namespace reprise::non_tensor_test {

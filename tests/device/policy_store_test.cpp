@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/hooks/internal/offload_store.h"
+#include "reprise/hooks/storage/offload_store.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/device/device_cases.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/hooks/internal/torch_version.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "reprise/partition/partitioned_store.h"
 #include "tests/distributed/ranks.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/internal/ambient_state.h"
+#include "reprise/engine/ambient/ambient_state.h"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // A replay computes as forward did, whatever has been set since, and leaves what has been set.
-#include "reprise/engine/internal/compute_modes.h"
+#include "reprise/engine/ambient/compute_modes.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

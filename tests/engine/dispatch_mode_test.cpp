@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/internal/dispatch_mode.h"
+#include "reprise/engine/operators/interception.h"
 
 #include <string>
 #include <thread>

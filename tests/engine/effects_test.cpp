@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // Effects happen once: what a region writes to tensors from outside it, its replay does not.
-#include "reprise/engine/internal/operator_traits.h"
+#include "reprise/engine/operators/operator_traits.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/conformance/conformance_fixture.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/internal/fingerprint.h"
+#include "reprise/engine/checks/fingerprint.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "reprise/hooks/internal/torch_version.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::handwritten_nodes_test {

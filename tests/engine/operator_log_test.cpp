@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/internal/operator_log.h"
+#include "reprise/engine/report/operator_log.h"
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/record_function.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "reprise/hooks/internal/unseen_scope.h"
+#include "reprise/hooks/seam/unseen_scope.h"
 #include "tests/testing/op_recorder.h"
 
 namespace reprise::engine_internal::operator_log_test {

@@ -11,9 +11,9 @@
 #include "reprise/engine/bypass_mode.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/debug_mode.h"
-#include "reprise/engine/internal/bypass.h"
-#include "reprise/engine/internal/dispatch_mode.h"
-#include "reprise/engine/internal/settings.h"
+#include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/interception.h"
+#include "reprise/engine/region/settings.h"
 #include "reprise/policies/name_scope.h"
 #include "tests/conformance/conformance_fixture.h"
 

@@ -3,7 +3,7 @@
 //
 // Scopes whose code writes through pointers, out of the dispatcher's sight.
 #include "reprise/engine/checkpoint_scope.h"
-#include "reprise/engine/internal/memory_sample.h"
+#include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/pinning.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"

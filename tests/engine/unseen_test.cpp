@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint_scope.h"
-#include "reprise/engine/internal/operator_log.h"
+#include "reprise/engine/report/operator_log.h"
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
-#include "reprise/hooks/internal/unseen_scope.h"
+#include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/engine/internal/frame.h"
-#include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/engine/region/frame.h"
+#include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/rng/rng_state.h"
 #include "tests/testing/bitwise.h"

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // Kernels of our own, against what the CPU does; they have a meaning on a GPU only.
-#include "reprise/hooks/internal/device_kernels.h"
+#include "reprise/hooks/packing/device_kernels.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "reprise/hooks/internal/bit_mask.h"
+#include "reprise/hooks/packing/bit_mask.h"
 #include "reprise/hooks/stores.h"
 #include "tests/hooks/quantized_cases.h"
 #include "tests/testing/bitwise.h"

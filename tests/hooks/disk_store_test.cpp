@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "reprise/hooks/internal/background.h"
+#include "reprise/hooks/background/background.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
 #include "tests/hooks/background_test.h"

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // The arithmetic that CUDA kernels share with the CPU, element by element.
-#include "reprise/hooks/internal/element_math.h"
+#include "reprise/hooks/packing/element_math.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -3,7 +3,7 @@
 //
 // The library's engine beside engines of other libraries. Each case needs to see a certain order of
 // installations, and sets the default engine itself.
-#include "reprise/hooks/internal/forwarding_engine.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "reprise/hooks/internal/torch_version.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/hooks/counting_hooks.h"
 #include "tests/testing/bitwise.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "reprise/hooks/internal/hook_stack.h"
+#include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/hooks/counting_hooks.h"
 

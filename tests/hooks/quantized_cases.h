@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "reprise/hooks/internal/block_quantization.h"
+#include "reprise/hooks/packing/block_quantization.h"
 #include "reprise/hooks/stores.h"
 #include "tests/testing/bitwise.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/policies/internal/flops.h"
+#include "reprise/policies/operators/flops.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

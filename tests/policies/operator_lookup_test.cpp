@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/policies/internal/operator_lookup.h"
+#include "reprise/policies/operators/operator_lookup.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "reprise/policies/internal/operator_kind.h"
+#include "reprise/policies/operators/operator_kind.h"
 #include "tests/policies/operator_call.h"
 
 namespace reprise::policies_internal::operator_lookup_test {

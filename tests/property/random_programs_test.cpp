@@ -6,7 +6,7 @@
 // from which seed on.
 #include <random>
 
-#include "reprise/engine/internal/tape_run.h"
+#include "reprise/engine/tape_replay/tape_replay.h"
 #include "tests/engine/under_policies.h"
 #include "tests/property/random_program.h"
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#ifndef REPRISE_ENGINE_AMBIENT_BOUNDARY_H_
+#define REPRISE_ENGINE_AMBIENT_BOUNDARY_H_
+
+namespace reprise::engine_internal {
+
+// If `synchronizes`, the host waits for the accelerator's current device, unless that is not in use
+// yet. Throws what a kernel of that device has failed with.
+void wait_at_boundary(bool synchronizes);
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_AMBIENT_BOUNDARY_H_

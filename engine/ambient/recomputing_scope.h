@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#ifndef REPRISE_ENGINE_AMBIENT_RECOMPUTING_SCOPE_H_
+#define REPRISE_ENGINE_AMBIENT_RECOMPUTING_SCOPE_H_
+
+namespace reprise::engine_internal {
+
+// While alive, is_recomputing() is true on this thread.
+class RecomputingScope {
+ public:
+  RecomputingScope();
+  ~RecomputingScope();
+  RecomputingScope(const RecomputingScope&) = delete;
+  RecomputingScope& operator=(const RecomputingScope&) = delete;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_AMBIENT_RECOMPUTING_SCOPE_H_

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Function replay: a copy of the user's callable and arguments, called again.
+#ifndef REPRISE_ENGINE_CALLABLE_STORED_CALL_H_
+#define REPRISE_ENGINE_CALLABLE_STORED_CALL_H_
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/OptionalArrayRef.h>
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/callable/region_code.h"
+#include "reprise/engine/callable/tensor_visitor.h"
+
+namespace reprise::engine_internal {
+
+template <class>
+inline constexpr bool kAlwaysFalse = false;
+
+// Calls the member function `forward` of `fn`'s pointee or of `fn`, or else `fn` itself. In this
+// order, because the operator() of a module holder returns void where the module's forward is a
+// template, as that of torch::nn::Sequential.
+template <class F, class... Args>
+decltype(auto) invoke_callable(F& fn, Args&&... args) {
+  if constexpr (requires { fn->forward(std::forward<Args>(args)...); }) {
+    return fn->forward(std::forward<Args>(args)...);
+  } else if constexpr (requires { fn.forward(std::forward<Args>(args)...); }) {
+    return fn.forward(std::forward<Args>(args)...);
+  } else if constexpr (std::is_invocable_v<F&, Args...>) {
+    return std::invoke(fn, std::forward<Args>(args)...);
+  } else {
+    static_assert(kAlwaysFalse<F>,
+                  "reprise::checkpoint: the first argument can neither be called with the others "
+                  "nor has it a member function forward() that takes them");
+  }
+}
+
+// How an argument is kept until the replay: by value, and with elements of its own where the
+// argument's type only borrows them.
+template <class T>
+struct Stored {
+  using type = T;
+};
+template <class T>
+requires(!std::same_as<T, bool>) struct Stored<c10::ArrayRef<T>> {
+  using type = std::vector<T>;
+};
+template <class T>
+requires(!std::same_as<std::remove_cv_t<T>, bool>) struct Stored<std::span<T>> {
+  using type = std::vector<std::remove_cv_t<T>>;
+};
+template <>
+struct Stored<std::string_view> {
+  using type = std::string;
+};
+
+template <class T>
+struct Stored<c10::OptionalArrayRef<T>> {
+  using type = std::optional<std::vector<T>>;
+};
+
+template <class Arg>
+using StoredArgument = typename Stored<std::decay_t<Arg>>::type;
+
+template <class Arg>
+StoredArgument<Arg> store_argument(const std::remove_reference_t<Arg>& argument) {
+  if constexpr (std::same_as<StoredArgument<Arg>, std::decay_t<Arg>>) {
+    return argument;
+  } else if constexpr (requires { argument.has_value(); }) {
+    return argument.has_value()
+               ? StoredArgument<Arg>(std::in_place, argument->begin(), argument->end())
+               : StoredArgument<Arg>();
+  } else {
+    return StoredArgument<Arg>(argument.begin(), argument.end());
+  }
+}
+
+// The stored value in the type and value category in which the caller passed the argument.
+template <class Arg, class T>
+decltype(auto) pass_argument(T& stored) {
+  if constexpr (!std::same_as<T, std::decay_t<Arg>>) {
+    return std::decay_t<Arg>(stored);
+  } else if constexpr (std::is_lvalue_reference_v<Arg>) {
+    return (stored);
+  } else {
+    return std::move(stored);
+  }
+}
+
+// F and Args as deduced for forwarding references.
+template <class F, class... Args>
+class StoredCall final : public RegionCode {
+  static_assert(!std::is_lvalue_reference_v<F> || std::is_copy_constructible_v<std::decay_t<F>>,
+                "reprise::checkpoint: this callable cannot be copied; pass it with std::move, or a "
+                "reference that outlives backward with std::ref");
+  static_assert(
+      (std::is_copy_constructible_v<std::decay_t<Args>> && ...),
+      "reprise::checkpoint: an argument cannot be copied, but the replay needs it as "
+      "well; pass a std::shared_ptr, or a reference that outlives backward with std::ref");
+
+ public:
+  explicit StoredCall(F&& fn, const std::remove_reference_t<Args>&... arguments)
+      : callable_(keep(fn)), arguments_(store_argument<Args>(arguments)...) {}
+
+  // Moves the tensors out of the stored arguments.
+  RegionInputs take_inputs() {
+    RegionInputs inputs;
+    visit_tensors(arguments_, [&inputs]<class T>(T& found) {
+      if constexpr (std::same_as<T, at::Tensor>) {
+        inputs.tensors.push_back(std::move(found));
+        found = at::Tensor();
+      } else {
+        inputs.generators.push_back(found);
+      }
+    });
+    return inputs;
+  }
+
+  // What forward calls: the caller's object if that was copied, otherwise the one moved in here.
+  std::remove_reference_t<F>& forward_callable(std::remove_reference_t<F>& callers) {
+    if constexpr (kCopied) {
+      return callers;
+    } else {
+      return callable_;
+    }
+  }
+
+  void run(std::span<const at::Tensor> inputs) override {
+    auto arguments = arguments_;
+    std::size_t next = 0;
+    visit_tensors(arguments, [&inputs, &next]<class T>(T& found) {
+      if constexpr (std::same_as<T, at::Tensor>) {
+        found = inputs[next++];
+      }
+    });
+    std::apply(
+        [this](auto&... stored) {
+          if constexpr (kHasState) {
+            Callable callable = callable_;
+            static_cast<void>(invoke_callable(callable, pass_argument<Args>(stored)...));
+          } else {
+            static_cast<void>(invoke_callable(callable_, pass_argument<Args>(stored)...));
+          }
+        },
+        arguments);
+  }
+
+ private:
+  using Callable = std::decay_t<F>;
+
+  // Each run of a callable that calling can change (a mutable lambda) starts from the state in
+  // which it was passed.
+  static constexpr bool kHasState =
+      std::is_copy_constructible_v<Callable> && !std::is_invocable_v<const Callable&, Args...>;
+  static constexpr bool kCopied = std::is_lvalue_reference_v<F> || kHasState;
+
+  static decltype(auto) keep(std::remove_reference_t<F>& callers) {
+    if constexpr (kCopied) {
+      return (callers);
+    } else {
+      return std::move(callers);
+    }
+  }
+
+  Callable callable_;
+  std::tuple<StoredArgument<Args>...> arguments_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_CALLABLE_STORED_CALL_H_

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/checks/provenance.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/hooks/storage/kept_tensor.h"
+
+namespace reprise::engine_internal {
+
+using hooks_internal::version_of;
+
+namespace {
+
+// Where a hash starts, by what it is of.
+enum Seed : std::uint64_t {
+  kUndefined = 0x51ed270b,
+  kNumber,
+  kOpaque,
+  kOutside,
+  kInput,
+  kCast,
+  kOther,
+  kWritten,
+  kShared,
+};
+
+Provenance mix_in(Provenance hash, std::uint64_t value) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15U;
+  hash = (hash ^ value) * kOdd;
+  return hash ^ (hash >> 32U);
+}
+
+Provenance of_number(const at::Tensor& number) {
+  std::uint64_t bits[2] = {};
+  std::memcpy(static_cast<void*>(bits), number.const_data_ptr(),
+              std::min(number.nbytes(), sizeof(bits)));
+  return mix_in(mix_in(mix_in(kNumber, static_cast<std::uint64_t>(number.scalar_type())), bits[0]),
+                bits[1]);
+}
+
+Provenance with_geometry(Provenance hash, const at::Tensor& tensor, std::int64_t shift) {
+  const at::IntArrayRef sizes = tensor.sizes();
+  const auto flags = static_cast<std::uint64_t>(tensor.is_conj()) << 1U |
+                     static_cast<std::uint64_t>(tensor.is_neg());
+  hash = mix_in(hash, static_cast<std::uint64_t>(tensor.scalar_type()) << 2U | flags);
+  hash = mix_in(hash, static_cast<std::uint64_t>(tensor.storage_offset() - shift));
+  if (tensor.is_contiguous()) {  // then the sizes tell the strides
+    for (const std::int64_t size : sizes) {
+      hash = mix_in(hash, static_cast<std::uint64_t>(size));
+    }
+    return hash;
+  }
+  const at::IntArrayRef strides = tensor.strides();
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+    hash = mix_in(hash, static_cast<std::uint64_t>(sizes[dim]));
+    // The stride of a dimension of one element reaches nothing.
+    hash = mix_in(hash, sizes[dim] == 1 ? 0 : static_cast<std::uint64_t>(strides[dim]));
+  }
+  return hash;
+}
+
+Provenance of_cast(const at::Tensor& cast) {
+  return mix_in(kCast, static_cast<std::uint64_t>(cast.scalar_type()));
+}
+
+// Autocast may have made it, before the region.
+bool is_cached_cast(const at::Tensor& tensor) {
+  const bool is_narrow = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+  if (!is_narrow) {
+    return false;
+  }
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta != nullptr && meta->grad_fn_ != nullptr &&
+         meta->grad_fn_->name() == "ToCopyBackward0";
+}
+
+}  // namespace
+
+bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
+  return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided;
+}
+
+constinit thread_local ProvenanceMap::Spare ProvenanceMap::spare_;
+
+ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(spare_.buffers, nullptr)) {
+  if (buffers_ == nullptr) {
+    buffers_ = std::make_unique<Buffers>();
+  }
+}
+
+ProvenanceMap::~ProvenanceMap() { release(); }
+
+void ProvenanceMap::release() {
+  constexpr std::size_t kMost = 1024;  // some 80 kB
+  if (buffers_ == nullptr || buffers_->entries.capacity() > kMost || spare_.buffers != nullptr) {
+    buffers_.reset();
+    return;
+  }
+  buffers_->places.clear();
+  buffers_->entries.clear();
+  buffers_->inputs.clear();
+  buffers_->last = {};
+  spare_.buffers = buffers_.release();
+}
+
+ProvenanceMap::Entry* ProvenanceMap::entry_of(StorageId memory) const {
+  if (buffers_ == nullptr) {
+    return nullptr;
+  }
+  auto& [places, entries, inputs, last] = *buffers_;
+  if (last.memory != memory) {
+    const auto found = places.find(memory);
+    if (found == places.end()) {
+      return nullptr;
+    }
+    last = {memory, found->second};
+  }
+  return &entries[last.place];
+}
+
+void ProvenanceMap::reserve(std::size_t count) {
+  buffers_->places.reserve(count);
+  buffers_->entries.reserve(count);
+}
+
+// For a tensor with a storage. What is known of that is kept.
+ProvenanceMap::Entry& ProvenanceMap::entry_for(const at::Tensor& tensor) {
+  auto& [places, entries, inputs, last] = *buffers_;
+  const auto next = static_cast<std::uint32_t>(entries.size());
+  const auto [place, is_new] = places.try_emplace(storage_id_of(tensor), next);
+  if (is_new) {
+    entries.emplace_back().storage = weak_storage_of(tensor);
+  }
+  last = {place->first, place->second};
+  return entries[place->second];
+}
+
+void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
+  if (storage_of(tensor) != nullptr) {
+    Entry& known = entry_for(tensor);
+    entry.storage = std::move(known.storage);
+    known = std::move(entry);
+  }
+}
+
+absl::flat_hash_map<StorageId, ProvenanceMap::Entry> ProvenanceMap::take_alive() {
+  absl::flat_hash_map<StorageId, Entry> alive;
+  for (Entry& entry : buffers_->entries) {
+    if (!entry.storage.expired()) {
+      const StorageId memory = entry.storage._unsafe_get_target();
+      alive.emplace(memory, std::move(entry));
+    }
+  }
+  release();
+  return alive;
+}
+
+void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift) {
+  const Provenance hash = mix_in(kInput, input);
+  const auto item = static_cast<std::int64_t>(tensor.itemsize());
+  std::int64_t end = tensor.storage_offset() + 1;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    end += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  const StorageId memory = storage_id_of(tensor);
+  buffers_->inputs.push_back({memory, tensor.storage_offset() * item, end * item, hash, shift});
+  const Entry* const known = find(memory);
+  const bool is_shared = known != nullptr && (known->hash != hash || known->shift != shift);
+  Entry& entry = entry_for(tensor);
+  entry.hash = is_shared ? std::uint64_t{kShared} : hash;
+  entry.shift = is_shared ? 0 : shift;
+}
+
+// With its geometry.
+Provenance ProvenanceMap::of_shared(const at::Tensor& tensor) const {
+  const std::int64_t place = tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize());
+  for (const Input& input : buffers_->inputs) {
+    if (input.memory == storage_id_of(tensor) && place >= input.begin && place < input.end) {
+      return with_geometry(input.hash, tensor, input.shift);
+    }
+  }
+  return with_geometry(kShared, tensor, 0);
+}
+
+Provenance ProvenanceMap::of_tensor(const at::Tensor& tensor, const Entry* entry) const {
+  if (entry != nullptr) {
+    return entry->hash == kShared ? of_shared(tensor)
+                                  : with_geometry(entry->hash, tensor, entry->shift);
+  }
+  return is_cached_cast(tensor) ? with_geometry(of_cast(tensor), tensor, 0)
+                                : with_geometry(kOutside, tensor, 0);
+}
+
+Provenance ProvenanceMap::of(const at::Tensor& tensor, const Entry* entry) const {
+  return is_followed(tensor) ? of_tensor(tensor, entry) : 0;
+}
+
+ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) {
+  Call described;
+  const OperatorTraits& traits = call.traits;
+  Provenance hash = mix_in(kOther, reinterpret_cast<std::uintptr_t>(&call.op.operator_name()));
+  const auto arguments = call.arguments();
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    const bool is_read = traits.written_arguments.empty() || !traits.may_write(index);
+    const Provenance argument = of_argument(arguments[index], is_read, described);
+    // What is overwritten, and statistics, do not enter into the results.
+    hash = is_read || !traits.ignores_targets ? mix_in(hash, argument) : hash;
+  }
+  if (traits.is_random) {
+    hash = mix_in(hash, random_calls_ + 1);
+  }
+  described.hash = hash;
+  return described;
+}
+
+Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Call& call) {
+  if (!tensor.defined()) {
+    return kUndefined;
+  }
+  const StorageId memory = storage_id_of(tensor);
+  call.arguments.push_back(memory);
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    return of_number(tensor);
+  }
+  if (!is_followed(tensor)) {
+    return kOpaque;
+  }
+  Entry* const entry = entry_of(memory);
+  if (entry != nullptr) {
+    call.origin = std::min(call.origin, entry->origin);
+    entry->version = version_of(tensor);
+  } else {
+    call.has_unknown = true;
+    if (is_read && !is_cached_cast(tensor)) {
+      call.outside.push_back(&tensor);
+    }
+  }
+  return of_tensor(tensor, entry);
+}
+
+Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Call& call) {
+  if (value.isTensor()) {
+    return of_argument(value.toTensor(), is_read, call);
+  }
+  if (value.isInt()) {
+    return mix_in(1, static_cast<std::uint64_t>(value.toInt()));
+  }
+  if (value.isDouble()) {
+    return mix_in(2, std::bit_cast<std::uint64_t>(value.toDouble()));
+  }
+  if (value.isBool()) {
+    return mix_in(3, value.toBool() ? 1 : 0);
+  }
+  if (value.isString()) {
+    return mix_in(4, std::hash<std::string_view>()(value.toStringView()));
+  }
+  if (value.isList()) {
+    Provenance hash = 5;
+    for (const c10::IValue& element : value.toListRef()) {
+      hash = mix_in(hash, of_argument(element, is_read, call));
+    }
+    return hash;
+  }
+  return value.isNone() ? 6 : 7;
+}
+
+void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
+                                std::uint32_t origin) {
+  random_calls_ += call.traits.is_random ? 1 : 0;
+  if (call.traits.written_arguments.empty()) {
+    return;
+  }
+  const auto arguments = call.arguments();
+  for (const std::uint32_t index : call.traits.written(arguments)) {
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      if (Entry* const entry = entry_of(storage_id_of(tensor))) {
+        const Provenance part = with_geometry(described.hash, tensor, entry->shift);
+        entry->hash = mix_in(mix_in(entry->hash, kWritten), part);
+        entry->origin = std::min(entry->origin, origin);
+        entry->is_unset = false;
+        ++entry->version;  // as autograd counts it, if it does
+      }
+    });
+  }
+}
+
+void ProvenanceMap::note_results(const OperatorCall& call, const Call& described,
+                                 std::uint32_t origin) {
+  std::uint64_t ordinal = 0;
+  const std::span<const StorageId> arguments = described.arguments;
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      ++ordinal;
+      const StorageId memory = storage_of(tensor);
+      if (memory == nullptr ||
+          std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
+        return;
+      }
+      Entry& entry = entry_for(tensor);
+      entry.hash = is_followed(tensor) ? mix_in(described.hash, ordinal) : std::uint64_t{kOpaque};
+      entry.shift = 0;
+      entry.version = 0;
+      entry.origin = origin;
+      entry.is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor);
+    });
+  }
+}
+
+bool ProvenanceMap::views_opaque(const OperatorCall& call) {
+  const c10::IValue& viewed = call.argument(0);
+  return viewed.isTensor() && viewed.toTensor().defined() && !is_followed(viewed.toTensor());
+}
+
+void ProvenanceMap::note_views(const OperatorCall& call) {
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      if (find(storage_id_of(tensor)) == nullptr) {
+        add(tensor, {.hash = kOpaque});
+      }
+    });
+  }
+}
+
+void ProvenanceMap::note_hidden(const OperatorCall& call) {
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [this](const at::Tensor& tensor) { add(tensor, {.hash = kOpaque}); });
+  }
+}
+
+void ProvenanceMap::note_recomputed(const at::Tensor& tensor, StorageId saved,
+                                    Provenance provenance) {
+  if (!is_followed(tensor) || find(storage_id_of(tensor)) != nullptr) {
+    return;
+  }
+  if (const Entry* const known = find(saved)) {
+    add(tensor, {.hash = known->hash, .shift = known->shift, .origin = known->origin});
+  } else {
+    add(tensor, {.hash = provenance == 0 ? std::uint64_t{kOpaque} : provenance});
+  }
+}
+
+void ProvenanceMap::note_cast(const OperatorCall& call) {
+  const at::Tensor& cast = call.results()[0].toTensor();
+  add(cast, {.hash = of_cast(cast)});
+}
+
+}  // namespace reprise::engine_internal

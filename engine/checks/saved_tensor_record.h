@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a frame remembers of a tensor that autograd saved in forward, instead of the tensor.
+#ifndef REPRISE_ENGINE_CHECKS_SAVED_TENSOR_RECORD_H_
+#define REPRISE_ENGINE_CHECKS_SAVED_TENSOR_RECORD_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Layout.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeinfo>
+
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/checks/fingerprint.h"
+#include "reprise/engine/checks/provenance.h"
+#include "reprise/hooks/seam/torch_version.h"
+
+namespace reprise::engine_internal {
+
+// Shape, strides, dtype, device, layout and requires-grad.
+struct TensorMetadata {
+  using Dims = absl::InlinedVector<std::int64_t, 4>;
+
+  explicit TensorMetadata(const at::Tensor& tensor);
+  bool matches(const at::Tensor& tensor) const;
+  bool matches_shape(const at::Tensor& tensor) const;  // and strides
+  std::string to_string() const;  // "float[2, 3] strides [3, 1] on cpu, requires grad"
+
+  Dims sizes;
+  Dims strides;  // empty unless strided
+  c10::ScalarType dtype;
+  c10::Device device;
+  c10::Layout layout;
+  bool requires_grad;
+};
+
+// Which contents to remember, from the options of the region.
+struct RecordOptions {
+  DeterminismCheck check = DeterminismCheck::kMetadata;
+  const std::function<std::string(const at::Tensor&)>* describe = nullptr;
+};
+
+// True for a result of a torch::autograd::Function, or a view that it has written to, which that
+// Function is saving just now. LibTorch leaves the tensor in a reference cycle if such a save is
+// left by an exception. What other nodes save of a Function's results is told by the nodes made
+// since.
+bool is_saved_by_its_handwritten_node(const at::Tensor& tensor);
+
+// Of a view that has been written to in place: the node that autograd has put in front of its
+// base's history; null for other tensors.
+hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor);
+
+class SavedTensorRecord {
+ public:
+  // Memory that nothing has set has no contents to compare.
+  SavedTensorRecord(const at::Tensor& tensor, const RecordOptions& options,
+                    const SlotProvenance& provenance = {});
+
+  // Forward has ended. is_alive: whether somebody may still ask for the tensor.
+  void complete(bool is_alive) {
+    provenance_.is_captured = provenance_.is_captured && !storage_.expired();
+    died_in_forward_ = !is_alive;
+    if (is_overwritten()) {
+      contents_.reset();
+    }
+    is_complete_ = true;
+  }
+  // For example an input that a scope inside the region has packed and does not need.
+  bool died_in_forward() const { return died_in_forward_; }
+  Provenance provenance() const { return provenance_.hash; }
+  Provenance memory_provenance() const { return provenance_.of_memory; }
+  // Somebody outside held it when forward had ended.
+  bool is_captured() const { return provenance_.is_captured; }
+
+  // What differs in `recomputed`, in words; nothing if it agrees as far as the check demands.
+  std::optional<std::string> difference(const at::Tensor& recomputed,
+                                        const RecordOptions& options) const;
+
+  // The same for its values alone, as far as the check looks at them.
+  std::optional<std::string> difference_of_contents(const at::Tensor& recomputed,
+                                                    const RecordOptions& options) const;
+
+  // True if `recomputed` lies in the memory that the tensor of forward lay in, so that the region
+  // did not make it: it came from outside.
+  bool shares_memory_with(const at::Tensor& recomputed) const;
+
+  // That memory, by address; null for a tensor without a storage.
+  const void* memory() const { return storage_._unsafe_get_target(); }
+
+  // A leaf that needs a gradient.
+  bool is_parameter() const { return is_parameter_; }
+  // The parameter that was saved, as it is now, if it is there and not freed: an alias without
+  // graph. Undefined otherwise.
+  at::Tensor parameter_now() const;
+  // Whether it is the parameter, and freed either when it was saved or now, and not both.
+  bool is_freed_in_one(const at::Tensor& recomputed) const;
+
+  // The very tensor that was saved, if it needs no gradient, is as it was, and somebody else still
+  // has it; undefined otherwise. Autograd without hooks gives back that one, and not another of the
+  // same values.
+  at::Tensor original() const;
+
+  // See is_saved_by_its_handwritten_node().
+  bool is_handwritten() const { return handwritten_; }
+  // Equal for the tensors that one node saves, different for those that the next node saves.
+  std::uint64_t node_number() const { return node_number_; }
+
+  std::int64_t version() const { return version_; }
+  // The operator whose result the tensor was, "AddmmBackward0"; or "no recorded operator".
+  std::string producer() const;
+  const TensorMetadata& metadata() const { return metadata_; }
+
+ private:
+  // Changed in forward since it was saved: autograd refuses to give it to anybody.
+  bool is_overwritten() const {
+    return !is_complete_ && contents_ != nullptr &&
+           contents_->counter.current_version() != version_;
+  }
+
+  struct Contents {
+    c10::VariableVersion counter;
+    std::optional<Fingerprint> fingerprint;
+    std::string description;
+  };
+
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+  TensorMetadata metadata_;
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // its address cannot be given out anew
+  bool is_parameter_;
+  bool is_freed_;        // without elements, or without memory
+  WeakTensor original_;  // null if it has a graph
+  std::int64_t version_;
+  std::uint64_t node_number_;
+  const std::type_info* producer_;
+  bool handwritten_;
+  bool died_in_forward_ = false;
+  bool is_complete_ = false;  // forward has ended
+  SlotProvenance provenance_;
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_CHECKS_SAVED_TENSOR_RECORD_H_

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/effects/replay_effects.h"
+
+#include <ATen/core/List.h>
+#include <ATen/ops/clone.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/errors.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Of a leaf that wants no gradient: none. Read from the tensor's own record, because
+// Tensor::grad_fn() may rebuild a view's history.
+torch::autograd::Edge edge_of(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta == nullptr ? torch::autograd::Edge()
+                         : torch::autograd::Edge(meta->grad_fn_, meta->output_nr_);
+}
+
+}  // namespace
+
+void leave_out(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  std::vector<c10::IValue> results;
+  results.reserve(traits.result_arguments.size());
+  for (const auto& argument : traits.result_arguments) {
+    results.push_back(call.argument(*argument));
+  }
+  torch::jit::drop(call.stack, call.op.schema().arguments().size());
+  for (c10::IValue& result : results) {
+    call.stack.push_back(std::move(result));
+  }
+}
+
+void ReplayEffects::adopt(const at::Tensor& tensor) {
+  if (tensor.defined()) {
+    inside_.insert(storage_id_of(tensor));
+    adopted_.insert(storage_id_of(tensor));
+  }
+}
+
+void ReplayEffects::disown(StorageId memory) {
+  inside_.erase(memory);
+  disowned_.insert(memory);
+}
+
+void ReplayEffects::intercept(const OperatorCall& call) {
+  settle();
+  const OperatorTraits& traits = call.traits;
+  if (traits.undeclared) {
+    note_unused(call);
+    give_statistics(call);
+  }
+  const std::vector<std::uint32_t> outside = outside_arguments(call);
+  if (outside.empty()) {
+    run_inside(call);
+    return;
+  }
+  const auto arguments = call.arguments();
+  for (const std::uint32_t index : outside) {
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      if (!inside_.contains(storage_id_of(tensor))) {
+        keep_untouched(tensor);
+      }
+    });
+  }
+  const bool writes_only_outside =
+      std::all_of(traits.written_arguments.begin(), traits.written_arguments.end(),
+                  [&](std::uint32_t index) { return is_all_outside(arguments[index], traits); });
+  // A random operator has to run, so that the generator moves on.
+  if (traits.returns_only_arguments && writes_only_outside && !traits.is_random) {
+    leave_out(call);
+  } else {
+    run_on_copies(call, outside);
+  }
+}
+
+void ReplayEffects::settle() {
+  for (const Untouched& untouched : untouched_) {
+    const at::Tensor& tensor = untouched.tensor;
+    if (tensor._version() > untouched.version) {
+      c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();
+      counter.set_version(untouched.version);
+    }
+    if (edge_of(tensor) != untouched.edge) {
+      torch::autograd::impl::set_gradient_edge(tensor, untouched.edge);
+    }
+  }
+  untouched_.clear();
+}
+
+bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& traits) {
+  const StorageId memory = storage_id_of(tensor);
+  if (inside_.contains(memory)) {
+    return false;
+  }
+  if (disowned_.contains(memory)) {
+    return true;
+  }
+  // What forward has written has a version. A tensor without one was made by the replay, out of the
+  // dispatcher's sight (see Note [Wrapped memory]).
+  const bool counts_writes = traits.is_aten && !traits.undeclared;
+  // c10d's operators count none.
+  const bool is_lent =
+      traits.transfer != Transfer::kNone && tensor.has_storage() && is_memory_lent(tensor);
+  const bool is_made_here = (counts_writes || is_lent) && is_unwritten(tensor);
+  if (is_made_here) {
+    inside_.insert(memory);
+  }
+  return !is_made_here;
+}
+
+std::vector<std::uint32_t> ReplayEffects::outside_arguments(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  std::vector<std::uint32_t> outside;
+  if (traits.written_arguments.empty()) {
+    return outside;
+  }
+  const auto arguments = call.arguments();
+  for (const std::uint32_t index : traits.written(arguments)) {
+    bool is_any_outside = false;
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      is_any_outside = is_outside(tensor, traits) || is_any_outside;
+    });
+    if (is_any_outside) {
+      outside.push_back(index);
+    }
+  }
+  return outside;
+}
+
+bool ReplayEffects::is_all_outside(const c10::IValue& argument, const OperatorTraits& traits) {
+  bool all = true;
+  for_each_tensor(argument,
+                  [&](const at::Tensor& tensor) { all = all && is_outside(tensor, traits); });
+  return all;
+}
+
+void ReplayEffects::run_inside(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  if (traits.is_view) {
+    call.run();
+    return;
+  }
+  if (traits.tells_host && tell_again(call)) {
+    return;
+  }
+  StorageIdList inputs;
+  const StorageIdList targets = unset_targets(call);
+  std::optional<std::string> stale = watch_ == nullptr ? std::nullopt : watch_->change();
+  const auto arguments = call.arguments();
+  const bool has_unused = traits.writes_undeclared(arguments);
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    if (has_unused && traits.may_write(index)) {
+      continue;
+    }
+    append_storage_ids(arguments[index], inputs);
+  }
+  call.run();
+  awaits_write_ = false;
+  for (const StorageId memory : targets) {
+    unset_.erase(memory);
+  }
+  StorageIdList outputs;
+  for (const c10::IValue& result : call.results()) {
+    append_storage_ids(result, outputs);
+  }
+  for (const StorageId memory : outputs) {
+    if (std::find(inputs.begin(), inputs.end(), memory) == inputs.end()) {
+      inside_.insert(memory);
+      if (traits.leaves_memory_as_it_is) {
+        unset_.insert(memory);
+      } else if (!unset_.empty()) {
+        unset_.erase(memory);  // its address is used again
+      }
+    }
+  }
+  reads_.note_operator(inputs, outputs, std::move(stale));
+}
+
+// Of the unset memory, that which the operator writes to.
+StorageIdList ReplayEffects::unset_targets(const OperatorCall& call) const {
+  StorageIdList targets;
+  if (!unset_.empty()) {
+    for (const std::uint32_t index : call.traits.written(call.arguments())) {
+      append_storage_ids(call.argument(index), targets);
+    }
+  }
+  return targets;
+}
+
+void ReplayEffects::note_supplied(const OperatorCall& call) {
+  settle();
+  if (call.traits.undeclared) {
+    note_unused(call);
+  }
+}
+
+// Batch-norm in training saves its running statistics, and takes nothing from them.
+void ReplayEffects::note_unused(const OperatorCall& call) {
+  StorageIdList unused;
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    append_storage_ids(call.argument(index), unused);
+  }
+  reads_.note_unused(unused);
+}
+
+// As forward found them.
+void ReplayEffects::give_statistics(const OperatorCall& call) const {
+  for (const std::uint32_t index : call.traits.read_statistics(call.arguments())) {
+    const at::Tensor read = watch_ == nullptr ? at::Tensor() : watch_->before(index, 0);
+    if (read.defined()) {
+      call.argument(index) = read;
+    }
+  }
+}
+
+void ReplayEffects::run_on_copies(const OperatorCall& call,
+                                  const std::vector<std::uint32_t>& outside) {
+  const OperatorTraits& traits = call.traits;
+  absl::flat_hash_map<std::uint32_t, c10::IValue> originals;
+  for (const std::uint32_t index : outside) {
+    c10::IValue copies = copy_outside(call, index);
+    originals[index] = std::exchange(call.argument(index), std::move(copies));
+  }
+  run_inside(call);
+  const std::size_t first = call.stack.size() - traits.result_arguments.size();
+  for (std::size_t i = 0; i < traits.result_arguments.size(); ++i) {
+    const auto& argument = traits.result_arguments[i];
+    if (argument && originals.contains(*argument)) {
+      call.stack[first + i] = originals[*argument];
+    }
+  }
+}
+
+c10::IValue ReplayEffects::copy_outside(const OperatorCall& call, std::uint32_t index) {
+  const c10::IValue& argument = call.argument(index);
+  std::uint32_t element = 0;
+  const auto copy = [&](const at::Tensor& tensor) {
+    const bool is_copied = tensor.defined() && is_outside(tensor, call.traits);
+    at::Tensor copied = is_copied ? copy_for_write(call, index, element, tensor) : tensor;
+    element += tensor.defined() ? 1 : 0;
+    return copied;
+  };
+  if (argument.isTensor()) {
+    return copy(argument.toTensor());
+  }
+  const c10::List<c10::IValue> elements = argument.toList();
+  c10::List<c10::IValue> copies(elements.elementType());
+  for (const c10::IValue& each : argument.toListRef()) {
+    copies.push_back(each.isTensor() ? c10::IValue(copy(each.toTensor())) : each);
+  }
+  return copies;
+}
+
+// What forward's operator found there, if its other results depend on that.
+at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t argument,
+                                         std::uint32_t element, const at::Tensor& tensor) const {
+  const at::Tensor before = watch_ == nullptr ? at::Tensor() : watch_->before(argument, element);
+  const bool is_ahead = watch_ != nullptr && watch_->is_ahead();
+  const bool is_as_found = call.traits.returns_only_arguments || is_ahead;
+  if (!before.defined() && !call.traits.ignores_targets && !is_as_found) {
+    throw MutationError(c10::str(
+        "[checkpoint] region '", region_, "': ", call.op.operator_name(),
+        " writes to a tensor from outside the region, ", TensorMetadata(tensor).to_string(),
+        ", and has results that depend on what it found there, which is not known: forward did not "
+        "run it, or DeterminismCheck::kNone had nothing of forward noted. Use another check"));
+  }
+  return at::clone(before.defined() ? before : tensor);
+}
+
+bool ReplayEffects::tell_again(const OperatorCall& call) {
+  StorageIdList memory;
+  for (const c10::IValue& argument : call.arguments()) {
+    append_storage_ids(argument, memory);
+  }
+  const bool all_outside = std::none_of(memory.begin(), memory.end(),
+                                        [this](StorageId m) { return inside_.contains(m); });
+  const auto* told = watch_ != nullptr && !memory.empty() && all_outside ? watch_->told() : nullptr;
+  if (told != nullptr) {
+    torch::jit::drop(call.stack, call.op.schema().arguments().size());
+    for (const c10::IValue& result : *told) {
+      call.stack.push_back(result);
+    }
+  }
+  return told != nullptr;
+}
+
+void ReplayEffects::keep_untouched(const at::Tensor& tensor) {
+  left_out_.insert(storage_id_of(tensor));
+  if (tensor.is_inference()) {
+    return;
+  }
+  untouched_.push_back({tensor, tensor._version(), edge_of(tensor)});
+  if (tensor.is_view()) {
+    const at::Tensor base(tensor._base());
+    untouched_.push_back({base, base._version(), edge_of(base)});
+  }
+}
+
+}  // namespace reprise::engine_internal

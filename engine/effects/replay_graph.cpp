@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/effects/replay_graph.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <utility>
+
+#include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+namespace {
+
+constinit thread_local ReplayGraph* innermost = nullptr;
+
+}  // namespace
+
+ReplayGraph::Scope::Scope(ReplayGraph& graph, std::size_t slots)
+    : previous_(std::exchange(innermost, &graph)) {
+  static const bool kObserves = [] {
+    hooks_internal::set_pack_observer(&ReplayGraph::note_packed);
+    return true;
+  }();
+  static_cast<void>(kObserves);
+  graph.first_node_ = at::sequence_number::peek();
+  graph.saved_.reserve(slots);
+}
+
+ReplayGraph::Scope::~Scope() { innermost = previous_; }
+
+void ReplayGraph::note_packed(const at::Tensor& tensor) {
+  if (innermost != nullptr && tensor.requires_grad()) {
+    innermost->note_cycle(tensor);
+  }
+}
+
+void ReplayGraph::note_save(std::uint32_t slot, const at::Tensor& tensor) {
+  if (!tensor.requires_grad() || tensor.is_leaf()) {
+    return;
+  }
+  saved_.emplace_back(slot, tensor.getIntrusivePtr());
+  note_cycle(tensor);
+}
+
+void ReplayGraph::note_cycle(const at::Tensor& tensor) {
+  hooks_internal::NodePtr slices = copy_slices_of(tensor);
+  if (slices && slices->thread_id() == at::RecordFunction::currentThreadId() &&
+      slices->sequence_nr() >= first_node_) {
+    cycles_.push_back(std::move(slices));
+  }
+}
+
+void ReplayGraph::break_cycles() {
+  for (const auto& node : std::exchange(cycles_, {})) {
+    node->release_variables();
+  }
+}
+
+std::optional<std::uint32_t> ReplayGraph::escaped_that_retains_grad() const {
+  for (const auto& [slot, weak] : saved_) {
+    if (auto impl = weak.lock()) {
+      if (at::Tensor(std::move(impl)).retains_grad()) {
+        return slot;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/effects/stale_reads.h"
+
+#include <algorithm>
+
+namespace reprise::engine_internal {
+
+void StaleReads::note_unused(std::span<const StorageId> memory) {
+  for (const auto& [slot, saved] : saves_since_operator_) {
+    if (std::find(memory.begin(), memory.end(), saved) != memory.end()) {
+      unused_slots_.insert(slot);
+    }
+  }
+}
+
+void StaleReads::note_operator(std::span<const StorageId> inputs,
+                               std::span<const StorageId> outputs,
+                               std::optional<std::string> stale) {
+  saves_since_operator_.clear();
+  if (!stale && stale_.empty()) {
+    return;
+  }
+  const auto is_stale = [this](StorageId memory) { return stale_.contains(memory); };
+  if (!stale) {
+    const auto found = std::find_if(inputs.begin(), inputs.end(), is_stale);
+    if (found != inputs.end()) {
+      stale = stale_.at(*found);
+    }
+  }
+  if (stale && outputs.empty() && !told_host_) {
+    told_host_ = stale;
+  }
+  for (const StorageId memory : outputs) {
+    if (stale) {
+      stale_.insert_or_assign(memory, *stale);
+    } else {
+      stale_.erase(memory);  // its address is used again
+    }
+  }
+}
+
+void StaleReads::note_save(std::uint32_t slot, StorageId memory) {
+  saves_since_operator_.emplace_back(slot, memory);
+  if (const auto found = stale_.find(memory); found != stale_.end()) {
+    stale_slots_.emplace_back(slot, found->second);
+  }
+}
+
+std::optional<std::string> StaleReads::conflict() const {
+  for (const auto& [slot, words] : stale_slots_) {
+    if (!is_unused(slot)) {
+      return words;
+    }
+  }
+  return told_host_;
+}
+
+}  // namespace reprise::engine_internal

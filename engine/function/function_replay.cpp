@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/function/function_replay.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/ambient/boundary.h"
+#include "reprise/engine/ambient/recomputing_scope.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/report/profiler_range.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using hooks_internal::SavedVariableHooks;
+
+// Leaves the region's code from inside the operator whose saved tensor was the last one wanted. A
+// std::exception, because LibTorch's device threads carry nothing else; not a c10::Error, so that
+// user code that handles those lets it pass.
+class EarlyStop final : public std::exception {
+ public:
+  explicit EarlyStop(const FunctionReplay* pass) : pass_(pass) {}
+  const FunctionReplay* pass() const { return pass_; }
+  const char* what() const noexcept override {
+    return "reprise: a recomputation has all it needs (internal; do not catch)";
+  }
+
+ private:
+  const FunctionReplay* pass_;
+};
+
+// A tensor saved in the temporary graph of a replay. A backward inside the region reads it there.
+class ReplayHooks final : public SavedVariableHooks {
+ public:
+  explicit ReplayHooks(FunctionReplay& pass) : pass_(pass) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    if (is_last(tensor)) {
+      throw EarlyStop(&pass_);  // with nothing left here to destroy, which costs a microsecond each
+    }
+  }
+  at::Tensor call_unpack_hook() override { return alias_; }
+
+ private:
+  bool is_last(const at::Tensor& tensor) {
+    const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
+    alias_ = hooks_internal::detached_alias(tensor);
+    return pass_.on_save(tensor, alias_);
+  }
+
+  FunctionReplay& pass_;
+  at::Tensor alias_;
+};
+
+// For each slot, whether the node that saved it saved a result of a hand-written node as well.
+std::vector<bool> handwritten_nodes(const std::vector<SavedTensorRecord>& slots) {
+  std::vector<bool> handwritten(slots.size());
+  std::size_t first = 0;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot].node_number() != slots[first].node_number()) {
+      first = slot;
+    }
+    if (slots[slot].is_handwritten()) {
+      std::fill(handwritten.begin() + static_cast<std::ptrdiff_t>(first),
+                handwritten.begin() + static_cast<std::ptrdiff_t>(slot) + 1, true);
+    } else if (slot > first) {
+      handwritten[slot] = handwritten[slot - 1];
+    }
+  }
+  return handwritten;
+}
+
+}  // namespace
+
+namespace {
+
+std::optional<ReplayWatch> make_watch(const RegionRecord& record) {
+  return record.watched ? std::optional<ReplayWatch>(std::in_place, *record.watched,
+                                                     !record.allow_external_mutation,
+                                                     record.state.rng.has_value())
+                        : std::optional<ReplayWatch>();
+}
+
+}  // namespace
+
+FunctionReplay::FunctionReplay(RegionRecord& record, std::vector<bool> wanted)
+    : record_(record),
+      wanted_(std::move(wanted)),
+      handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
+      watch_(make_watch(record)),
+      effects_(record.name, watch_ ? &*watch_ : nullptr),
+      values_(wanted_.size()) {
+  for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
+    if (wanted_[slot]) {
+      last_needed_ = slot;
+    }
+  }
+  // Forward was not watched: there may be transfers in front of any slot.
+  const std::size_t behind_transfers =
+      record.watched ? record.slot_behind_transfers : std::max<std::size_t>(1, wanted_.size()) - 1;
+  last_needed_ = std::max(last_needed_, behind_transfers);
+}
+
+std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
+  if (std::this_thread::get_id() == thread_) {
+    effects_.settle();  // before LibTorch notes the version of what it saves
+  }
+  return std::make_unique<ReplayHooks>(*this);
+}
+
+bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
+  saving_.fetch_add(1);
+  const std::uint32_t slot = count_.fetch_add(1);
+  const bool is_wanted = slot < wanted_.size() && wanted_[slot];
+  if (std::this_thread::get_id() == thread_) {
+    graph_.note_save(slot, tensor);
+  }
+  if (slot < wanted_.size()) {
+    compare(slot, tensor);
+  }
+  if (is_wanted && std::this_thread::get_id() == thread_) {
+    effects_.note_save(slot, tensor);
+  }
+  const bool may_be_last = record_.early_stop && slot >= last_needed_ && may_stop(slot, tensor);
+  const MutexLock lock(mutex_);
+  if (is_wanted) {
+    values_[slot] = {alias, alias._version()};
+  }
+  const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
+  stopped_ = stopped_ || stops;
+  if (stops && selective_ && std::this_thread::get_id() == thread_) {
+    selective_->stop();
+  }
+  return stops;
+}
+
+bool FunctionReplay::may_stop(std::uint32_t slot, const at::Tensor& tensor) const {
+  const bool handwritten =
+      slot < handwritten_.size() ? handwritten_[slot] : is_saved_by_its_handwritten_node(tensor);
+  const bool awaits_write = std::this_thread::get_id() == thread_ && effects_.awaits_write();
+  return !handwritten && !awaits_write && !is_unwinding();
+}
+
+// A destructor that runs operators while an exception (an early stop, say) leaves the region.
+bool FunctionReplay::is_unwinding() const {
+  const int at_start = std::this_thread::get_id() == thread_ ? exceptions_at_start_ : 0;
+  return std::uncaught_exceptions() > at_start;
+}
+
+bool FunctionReplay::is_stopped() {
+  const MutexLock lock(mutex_);
+  return stopped_;
+}
+
+bool FunctionReplay::is_adopted(const at::Tensor& tensor) const {
+  return std::this_thread::get_id() == thread_ && effects_.has_adopted(tensor);
+}
+
+bool FunctionReplay::is_inside(const at::Tensor& tensor) const {
+  return std::this_thread::get_id() != thread_ || effects_.has_made(tensor);
+}
+
+// Without the lock: a check may run operators, or the user's function.
+void FunctionReplay::compare(std::uint32_t slot, const at::Tensor& tensor) {
+  const SavedTensorRecord& saved = record_.slots[slot];
+  if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
+    return;
+  }
+  // Nobody is given the values of the others. They may be those after a later write, or statistics.
+  const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
+  auto difference =
+      saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
+  auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
+  auto mutation = mutation_of(saved, tensor);
+  if (!difference && !other && !mutation) {
+    return;
+  }
+  const MutexLock lock(mutex_);
+  if (difference) {
+    mismatches_.push_back({slot, std::move(*difference)});
+  }
+  if (other) {
+    others_.push_back({slot, std::move(*other)});
+  }
+  if (mutation) {
+    mutations_.push_back({slot, std::move(*mutation)});
+  }
+}
+
+std::optional<std::string> FunctionReplay::mutation_of(const SavedTensorRecord& saved,
+                                                       const at::Tensor& tensor) const {
+  if (record_.allow_external_mutation || saved.died_in_forward()) {
+    return std::nullopt;
+  }
+  if (!saved.shares_memory_with(tensor)) {
+    return saved.is_captured() && !is_inside(tensor)
+               ? std::optional(
+                     c10::str(saved.metadata().to_string(),
+                              ", lies in other memory than the tensor that forward saved"))
+               : std::nullopt;
+  }
+  return saved.version() == tensor._version() || is_adopted(tensor)
+             ? std::nullopt
+             : std::optional(c10::str(saved.metadata().to_string(), ", saved at version ",
+                                      saved.version(), ", now at version ", tensor._version()));
+}
+
+std::optional<std::string> FunctionReplay::difference_of_provenance(const SavedTensorRecord& saved,
+                                                                    const at::Tensor& tensor) {
+  const bool is_checked =
+      record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
+  if (!is_checked || !watch_ || saved.provenance() == 0 || std::this_thread::get_id() != thread_) {
+    return std::nullopt;
+  }
+  const Provenance now = watch_->provenance_of(tensor);
+  if (now == 0 || now == saved.provenance()) {
+    return std::nullopt;
+  }
+  return c10::str(saved.metadata().to_string(), ": ", watch_->origin_of(tensor));
+}
+
+bool FunctionReplay::on_accumulation(const std::vector<at::Tensor>& leaves) {
+  const MutexLock lock(mutex_);
+  for (const at::Tensor& leaf : leaves) {
+    const bool known = std::any_of(gradients_.begin(), gradients_.end(),
+                                   [&](const auto& kept) { return kept.first.is_same(leaf); });
+    if (!known) {
+      gradients_.emplace_back(leaf, leaf.grad());
+      leaf.mutable_grad().reset();  // not added to in place
+    }
+  }
+  return true;
+}
+
+void FunctionReplay::put_gradients_back() {
+  std::vector<std::pair<at::Tensor, at::Tensor>> gradients;
+  {
+    const MutexLock lock(mutex_);
+    gradients.swap(gradients_);
+  }
+  for (auto& [leaf, gradient] : gradients) {
+    leaf.mutable_grad() = std::move(gradient);
+  }
+}
+
+void FunctionReplay::run() {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<at::Tensor> inputs = restore_inputs();
+  check_inputs(inputs);
+  const std::vector<std::int64_t> versions = versions_of(inputs);
+  run_region(inputs);
+  if (selective_) {
+    selective_->check();
+  }
+  check_untouched(inputs, versions);
+  check_escaped();
+  check_captured();
+  check_reads();
+  check_saved();
+  if (record_.stats) {
+    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
+    record_.stats->replays.fetch_add(1);
+    record_.stats->replay_nanoseconds.fetch_add(time.count());
+  }
+}
+
+std::vector<at::Tensor> FunctionReplay::restore_inputs() {
+  std::vector<at::Tensor> restored;
+  restored.reserve(record_.inputs.size());
+  for (RegionInput& input : record_.inputs) {
+    restored.push_back(input.restore());
+    if (!input.is_original(restored.back())) {
+      effects_.adopt(restored.back());
+    }
+  }
+  return restored;
+}
+
+void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
+  std::vector<at::Tensor> arguments;
+  arguments.reserve(record_.argument_inputs.size());
+  for (const std::uint32_t input : record_.argument_inputs) {
+    arguments.push_back(inputs[input]);
+  }
+  const ProfilerRange range("reprise::recompute", record_.name);
+  if (record_.watched && record_.state.rng) {
+    record_.state.rng->add(record_.watched->generators);  // so far, if forward runs still
+  }
+  const RegionStateGuard state(record_.state);
+  wait_at_boundary(record_.synchronizes);
+  const RecomputingScope recomputing;
+  const hooks_internal::HooksEnabledGuard enabled;
+  const hooks_internal::HookScope hooks(shared_from_this());
+  const absl::Cleanup outside = [this] {
+    effects_.settle();
+    put_gradients_back();
+    if (watch_) {
+      watch_->put_generators_back();
+    }
+    graph_.break_cycles();
+  };
+  OperatorInterceptor* interceptor = &effects_;
+  if (record_.trace) {
+    interceptor = &selective_.emplace(*record_.trace, record_.name, effects_, record_.stats.get());
+  }
+  if (watch_) {
+    effects_.reserve(inputs.size() + record_.watched->operators.size());
+    watch_->start(inputs, *interceptor);
+    interceptor = &*watch_;
+  }
+  const InterceptionScope intercepted(interceptor);
+  std::optional<OperatorLogGuard> logging;
+  if (record_.operators) {
+    operators_ = std::make_unique<OperatorLog>();
+    logging.emplace(*operators_);
+  }
+  run_code(arguments);
+  wait_at_boundary(record_.synchronizes);
+}
+
+void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
+  thread_ = std::this_thread::get_id();
+  const ReplayGraph::Scope graph(graph_, wanted_.size());
+  exceptions_at_start_ = std::uncaught_exceptions();
+  try {
+    record_.code->run(arguments);
+  } catch (const EarlyStop& stop) {
+    if (stop.pass() != this) {
+      throw;  // that of an enclosing region's replay, in which this one runs
+    }
+  } catch (const std::exception&) {
+    if (!is_stopped()) {
+      throw;  // otherwise user code has made another exception of the early stop
+    }
+  } catch (...) {
+    if (!is_stopped()) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] region '", record_.name,
+          "': its code threw something that is no std::exception in the recomputation; such an "
+          "exception cannot leave a backward, derive it from std::exception"));
+    }
+  }
+}
+
+TapeReplay::Filled FunctionReplay::take_values() {
+  TapeReplay::Filled filled;
+  const MutexLock lock(mutex_);
+  filled.reserve(values_.size());
+  for (std::uint32_t slot = 0; slot < values_.size(); ++slot) {
+    if (values_[slot].tensor.defined()) {
+      filled.emplace_back(slot, std::move(values_[slot]));
+    }
+  }
+  return filled;
+}
+
+}  // namespace reprise::engine_internal

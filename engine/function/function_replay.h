@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// One replay of a region: restores the state of forward, runs the region's code again, collects and
+// checks what autograd saves on the way, and stops as early as it may.
+#ifndef REPRISE_ENGINE_FUNCTION_FUNCTION_REPLAY_H_
+#define REPRISE_ENGINE_FUNCTION_FUNCTION_REPLAY_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "reprise/engine/base/mutex.h"
+#include "reprise/engine/effects/replay_effects.h"
+#include "reprise/engine/effects/replay_graph.h"
+#include "reprise/engine/function/selective_replay.h"
+#include "reprise/engine/recomputation/region_record.h"
+#include "reprise/engine/region/session.h"
+#include "reprise/engine/watch/replay_watch.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+class FunctionReplay final : public hooks_internal::HookProvider,
+                             public std::enable_shared_from_this<FunctionReplay> {
+ public:
+  // wanted: for each slot that the record has now, whether its tensor is needed.
+  FunctionReplay(RegionRecord& record, std::vector<bool> wanted);
+
+  // Throws MutationError, DeterminismError, or what the region's code throws (translated to
+  // CheckpointError if that is no std::exception).
+  void run();
+
+  // For each wanted slot its tensor, after run().
+  TapeReplay::Filled take_values();
+
+  std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
+  bool recomputes() const override { return true; }
+
+  // A backward inside the region has added to these gradients in forward already: what the replay
+  // adds is taken back when it ends.
+  bool on_accumulation(const std::vector<at::Tensor>& leaves) override;
+
+  // Called for each tensor that autograd saves during the replay. True if that was the last one
+  // wanted: the caller then has to throw EarlyStop.
+  [[nodiscard]] bool on_save(const at::Tensor& tensor, const at::Tensor& alias);
+
+ private:
+  struct Mismatch {
+    std::uint32_t slot;
+    std::string what;
+  };
+
+  // Whether the replay may end in the middle of this save.
+  bool may_stop(std::uint32_t slot, const at::Tensor& tensor) const;
+  bool is_unwinding() const;
+  bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<at::Tensor> restore_inputs();
+  static std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors);
+  void check_inputs(std::span<const at::Tensor> inputs) const;
+  void check_untouched(std::span<const at::Tensor> inputs,
+                       std::span<const std::int64_t> versions) const;
+  void run_region(std::span<const at::Tensor> inputs);
+  // Up to its end or the early stop.
+  void run_code(std::vector<at::Tensor>& arguments);
+  void put_gradients_back();
+  // The replay has the tensor from what the policy keeps.
+  bool is_adopted(const at::Tensor& tensor) const;
+  // An operator of the replay has made it.
+  bool is_inside(const at::Tensor& tensor) const;
+  void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Words for an error if the tensor has been computed otherwise than forward's.
+  std::optional<std::string> difference_of_provenance(const SavedTensorRecord& saved,
+                                                      const at::Tensor& tensor);
+  // Words for an error if it is a tensor from outside that has been changed, or exchanged.
+  std::optional<std::string> mutation_of(const SavedTensorRecord& saved,
+                                         const at::Tensor& tensor) const;
+  void check_escaped() const;
+  void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
+  void check_reads() const;
+  void check_saved() ABSL_LOCKS_EXCLUDED(mutex_);
+  [[noreturn]] void fail_determinism(const std::string& what) const;
+
+  RegionRecord& record_;
+  const std::vector<bool> wanted_;
+  std::size_t last_needed_ = 0;       // slot: that is wanted, or behind a transfer
+  std::vector<bool> handwritten_;     // for each slot, whether its node must not be interrupted
+  std::thread::id thread_;            // that runs the region's code
+  int exceptions_at_start_ = 0;       // in flight on that thread
+  std::optional<ReplayWatch> watch_;  // on that thread, as the next two
+  ReplayEffects effects_;
+  ReplayGraph graph_;
+  std::optional<SelectiveReplay> selective_;
+  std::unique_ptr<OperatorLog> operators_;
+
+  std::atomic<std::uint32_t> count_ = 0;   // of saved tensors
+  std::atomic<std::uint32_t> saving_ = 0;  // of those, how many are being saved just now
+  Mutex mutex_;  // a backward inside the region may save on several threads
+  std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Mismatch> mismatches_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Mismatch> mutations_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Mismatch> others_ ABSL_GUARDED_BY(mutex_);  // computed otherwise
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_FUNCTION_FUNCTION_REPLAY_H_

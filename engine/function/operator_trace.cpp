@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/function/operator_trace.h"
+
+#include <algorithm>
+
+namespace reprise::engine_internal {
+
+std::optional<ResultList::Range> ResultList::append(c10::ArrayRef<c10::IValue> results) {
+  Range range;
+  range.first_result = static_cast<std::uint32_t>(results_.size());
+  range.first_tensor = static_cast<std::uint32_t>(tensors_.size());
+  if (!std::all_of(results.begin(), results.end(),
+                   [this](const c10::IValue& result) { return append_result(result); })) {
+    results_.erase(results_.begin() + range.first_result, results_.end());
+    tensors_.erase(tensors_.begin() + range.first_tensor, tensors_.end());
+    return std::nullopt;
+  }
+  range.end_result = static_cast<std::uint32_t>(results_.size());
+  range.end_tensor = static_cast<std::uint32_t>(tensors_.size());
+  return range;
+}
+
+bool ResultList::append_result(const c10::IValue& result) {
+  if (result.isTensor() && result.toTensor().defined()) {
+    if (!is_keepable(result.toTensor())) {
+      return false;
+    }
+    tensors_.emplace_back(result.toTensor());
+    results_.push_back({Kind::kTensor, 1, {}});
+    return true;
+  }
+  if (result.isTensorList()) {
+    const auto elements = result.toListRef();
+    for (const c10::IValue& element : elements) {
+      if (!element.toTensor().defined() || !is_keepable(element.toTensor())) {
+        return false;
+      }
+      tensors_.emplace_back(element.toTensor());
+    }
+    results_.push_back({Kind::kTensorList, static_cast<std::uint32_t>(elements.size()), {}});
+    return true;
+  }
+  // An object may hold tensors, and with them the graph, and with that this list.
+  results_.push_back({Kind::kOther, 0, result});
+  return result.isTensor() || (!result.isList() && !result.isObject());
+}
+
+ResultList::Range ResultList::append(const ResultList& other, const Range& range) {
+  Range copied;
+  copied.first_result = static_cast<std::uint32_t>(results_.size());
+  copied.first_tensor = static_cast<std::uint32_t>(tensors_.size());
+  const auto results = other.results(range);
+  const auto tensors = other.tensors(range);
+  results_.insert(results_.end(), results.begin(), results.end());
+  tensors_.insert(tensors_.end(), tensors.begin(), tensors.end());
+  copied.end_result = static_cast<std::uint32_t>(results_.size());
+  copied.end_tensor = static_cast<std::uint32_t>(tensors_.size());
+  return copied;
+}
+
+std::shared_ptr<const OperatorTrace::Kept> OperatorTrace::kept() const {
+  const MutexLock lock(mutex_);
+  const auto is_mutated = [](const auto& entry) {
+    return std::any_of(entry.second.begin(), entry.second.end(),
+                       [](const KeptResult& result) { return result.is_mutated(); });
+  };
+  const bool unusable =
+      kept_ && allow_mutation_ && std::any_of(kept_->begin(), kept_->end(), is_mutated);
+  return unusable ? nullptr : kept_;
+}
+
+void OperatorTrace::drop_kept() {
+  std::shared_ptr<Kept> dropped;  // freed after the lock
+  const MutexLock lock(mutex_);
+  dropped.swap(kept_);
+}
+
+}  // namespace reprise::engine_internal

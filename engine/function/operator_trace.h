@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The operators of a region's forward under a policy, for its replays: what to do with each, and
+// the results that need not be computed. TraceRecorder writes it.
+#ifndef REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
+#define REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/operator_name.h>
+#include <c10/util/ArrayRef.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/base/mutex.h"
+#include "reprise/engine/kept/kept_result.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/policies/checkpoint_policy.h"
+#include "reprise/rng/rng_state.h"
+
+namespace reprise::engine_internal {
+
+using ValueId = std::uint32_t;
+
+// The results of all operators, one after the other.
+class ResultList {
+ public:
+  enum class Kind : std::uint8_t { kTensor, kTensorList, kOther };
+  struct Result {
+    Kind kind;
+    std::uint32_t tensors;  // how many it has
+    c10::IValue other;      // of kOther
+  };
+  // Those of one operator.
+  struct Range {
+    std::uint32_t first_result = 0, end_result = 0;
+    std::uint32_t first_tensor = 0, end_tensor = 0;
+    std::size_t tensor_count() const { return end_tensor - first_tensor; }
+  };
+
+  // Nothing, and no change, if one of them can be neither kept nor stood in for.
+  std::optional<Range> append(c10::ArrayRef<c10::IValue> results);
+  Range append(const ResultList& other, const Range& range);
+
+  std::span<const Result> results(const Range& range) const {
+    return std::span(results_).subspan(range.first_result, range.end_result - range.first_result);
+  }
+  std::span<const MadeTensor> tensors(const Range& range) const {
+    return std::span(tensors_).subspan(range.first_tensor, range.tensor_count());
+  }
+
+ private:
+  bool append_result(const c10::IValue& result);
+
+  std::vector<Result> results_;
+  std::vector<MadeTensor> tensors_;
+};
+
+struct TracedOperator {
+  enum class Plan : std::uint8_t {
+    kRun,
+    kServe,        // what is needed of its results is kept
+    kServePartly,  // is run, but for some of its results
+    kCopy,         // writes in place; what it left is kept, and copied
+    kSkip,         // writes in place what is kept as it left it
+    kDead,         // nothing needs its results
+  };
+
+  const c10::OperatorName* name = nullptr;
+  std::uint64_t arguments = 0;  // fingerprint of their metadata
+  CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
+  Plan plan = Plan::kRun;
+  bool is_view = false;        // a result lies in an argument's memory: neither kept nor left out
+  bool is_root = false;        // to be run whether its results are needed or not
+  bool is_asked = false;       // the policy was asked
+  bool is_pinned = false;      // by save() or recompute(): `decision` is theirs
+  bool is_wait = false;        // see Note [Transfers]
+  bool is_in_flight = false;   // its results are
+  bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant
+  bool is_resizing = false;    // changes the shape of what it writes
+  bool is_lone_write = false;  // to a single value, which is its only result
+  absl::InlinedVector<ValueId, 3> inputs;
+  absl::InlinedVector<ValueId, 2> made;     // for each tensor result that is a value of its own
+  absl::InlinedVector<ValueId, 1> written;  // in place
+  // None: they can be neither kept nor stood in for (sparse tensors).
+  std::optional<ResultList::Range> results;
+  std::optional<RandomDraw> draw;  // if it is random
+};
+
+class OperatorTrace {
+ public:
+  // By operator, for each of its tensors.
+  using Kept = absl::flat_hash_map<std::uint32_t, std::vector<KeptResult>>;
+
+  OperatorTrace(bool allow_mutation, bool through_hooks)
+      : through_hooks(through_hooks), allow_mutation_(allow_mutation) {}
+
+  const bool through_hooks;  // kept results go to the surrounding saved-tensor hooks
+  bool is_complete = false;  // forward has ended
+  std::vector<TracedOperator> operators;
+  ResultList results;
+
+  // In forward.
+  Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }
+
+  // Null if the kept results are gone, or have been changed and that is allowed: then each operator
+  // is to be run.
+  std::shared_ptr<const Kept> kept() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void drop_kept() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  const bool allow_mutation_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Kept> kept_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Kept>();
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_

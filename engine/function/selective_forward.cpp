@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/function/selective_forward.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Of what the operator writes; out= may change it.
+std::vector<std::vector<std::int64_t>> shapes_written(std::span<const c10::IValue> arguments,
+                                                      const OperatorTraits& traits) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  if (!traits.undeclared) {
+    for (const std::uint32_t index : traits.written_arguments) {
+      for_each_tensor(arguments[index],
+                      [&](const at::Tensor& tensor) { shapes.push_back(tensor.sizes().vec()); });
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
+
+SelectiveForward::SelectiveForward(TraceRecorder& builder, std::shared_ptr<Policy> policy,
+                                   const std::string& region, bool preserves_rng,
+                                   OperatorInterceptor* next, PolicyRegion* enclosing)
+    : PolicyRegion(std::move(policy), region, enclosing),
+      builder_(builder),
+      preserves_rng_(preserves_rng),
+      next_(next),
+      backward_(hooks_internal::current_backward()) {}
+
+void SelectiveForward::intercept(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  start_call();
+  settle();
+  builder_.note_versions();
+  StorageIdList arguments;
+  for (const c10::IValue& argument : call.arguments()) {
+    append_storage_ids(argument, arguments);
+  }
+  if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
+    run_hidden(call, arguments);
+    return;
+  }
+  TracedOperator op = describe(call, arguments);
+  if (const at::Generator generator = generator_of(call); preserves_rng_ && generator.defined()) {
+    op.draw = draws_.begin(generator);
+  }
+  const auto arguments_now = call.arguments();
+  const absl::InlinedVector<c10::IValue, 8> given(arguments_now.begin(), arguments_now.end());
+  const auto shapes = shapes_written(given, traits);
+  if (traits.is_inplace_view) {
+    const at::Tensor& reshaped = given[0].toTensor();
+    if (const auto id = builder_.value_in(storage_id_of(reshaped))) {
+      builder_.prepare_reshape(*id, reshaped);
+    }
+  }
+  pass_on(call, next_);
+  if (op.draw) {
+    draws_.end(*op.draw);
+  }
+  op.is_resizing = shapes_written(given, traits) != shapes;
+  op.is_root = op.is_root || op.is_resizing;
+  if (traits.is_inplace_view) {
+    builder_.note_reshape(given[0].toTensor());
+  }
+  builder_.add(std::move(op), call.results(), traits.result_arguments, arguments);
+  const TracedOperator& added = builder_.last();
+  if (!added.is_view && (!added.made.empty() || !added.written.empty())) {
+    decide(call, given);
+  }
+  builder_.finish_last();
+}
+
+// Replays run it again, whatever the policy says.
+void SelectiveForward::run_hidden(const OperatorCall& call, const StorageIdList& arguments) {
+  if (!call.traits.is_view) {
+    std::for_each(arguments.begin(), arguments.end(), [this](StorageId m) { builder_.need(m); });
+  }
+  if (!call.traits.is_bookkeeping) {
+    for (const std::uint32_t index : call.traits.written(call.arguments())) {
+      for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+        if (const auto id = builder_.value_in(storage_id_of(tensor))) {
+          builder_.prepare_hidden_write(*id, tensor);
+        }
+      });
+    }
+  }
+  pass_on(call, next_);
+}
+
+TracedOperator SelectiveForward::describe(const OperatorCall& call,
+                                          const StorageIdList& arguments) const {
+  const OperatorTraits& traits = call.traits;
+  TracedOperator op;
+  op.name = &call.op.operator_name();
+  op.arguments = fingerprint_of_arguments(call);
+  for (const StorageId memory : arguments) {
+    if (const auto id = builder_.value_in(memory)) {
+      op.inputs.push_back(*id);
+    }
+  }
+  op.is_view = traits.is_view;
+  if (traits.is_inplace_view) {
+    op.is_root = true;
+    return op;
+  }
+  op.is_constant = traits.is_factory;
+  op.is_wait = traits.transfer == Transfer::kWait;
+  op.is_in_flight = traits.gives_in_flight;
+  note_writes(call, arguments, op);
+  const bool writes_besides = !op.written.empty() && !traits.returns_only_arguments;
+  const bool is_transfer = traits.transfer != Transfer::kNone && !op.is_wait;
+  op.is_root = op.is_root || writes_besides || traits.tells_host || traits.is_view || is_transfer;
+  return op;
+}
+
+void SelectiveForward::note_writes(const OperatorCall& call, const StorageIdList& arguments,
+                                   TracedOperator& op) const {
+  const OperatorTraits& traits = call.traits;
+  absl::InlinedVector<const at::Tensor*, 2> targets;
+  for (const std::uint32_t index : traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      const auto id = builder_.value_in(storage_id_of(tensor));
+      op.is_root = op.is_root || !id;  // an effect
+      if (id) {
+        op.written.push_back(*id);
+        targets.push_back(&tensor);
+      }
+    });
+  }
+  op.is_lone_write = op.written.size() == 1 && !op.is_root && traits.returns_only_arguments &&
+                     traits.result_arguments.size() == 1 &&
+                     call.argument(*traits.result_arguments[0]).isTensor();
+  // It takes no other tensor than the one that it writes to.
+  op.is_constant =
+      op.is_constant || (op.is_lone_write && arguments.size() == 1 && !traits.is_random);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    builder_.prepare_write(op.written[i], *targets[i], op.is_lone_write);
+  }
+}
+
+PolicyRegion::Decision SelectiveForward::decision_of(TracedOperator& op) const {
+  return {op.name, builder_.index_of(op), &op.decision, &op.is_pinned};
+}
+
+std::optional<PolicyRegion::Decision> SelectiveForward::creator_of(const at::Tensor& tensor) {
+  TracedOperator* const op = builder_.creator_of(tensor);
+  return op == nullptr ? std::nullopt : std::optional(decision_of(*op));
+}
+
+}  // namespace reprise::engine_internal

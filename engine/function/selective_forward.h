@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The forward of a function region under a policy: has kept what the policy wants kept.
+#ifndef REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
+#define REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "reprise/engine/function/trace_recorder.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/engine/policy/policy_region.h"
+
+namespace reprise::engine_internal {
+
+class SelectiveForward final : public PolicyRegion {
+ public:
+  // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
+  // names.
+  SelectiveForward(TraceRecorder& builder, std::shared_ptr<Policy> policy,
+                   const std::string& region, bool preserves_rng, OperatorInterceptor* next,
+                   PolicyRegion* enclosing);
+
+  void intercept(const OperatorCall& call) override;
+  void settle() override {
+    if (next_ != nullptr) {
+      next_->settle();
+    }
+  }
+  void note_recomputed(const at::Tensor& tensor, const void* saved,
+                       std::uint64_t provenance) override {
+    if (next_ != nullptr) {
+      next_->note_recomputed(tensor, saved, provenance);
+    }
+  }
+  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
+                          const at::Tensor& target) override {
+    return engine_internal::state_before(call, argument, element, target, next_);
+  }
+
+ private:
+  void run_hidden(const OperatorCall& call, const StorageIdList& arguments);
+  TracedOperator describe(const OperatorCall& call, const StorageIdList& arguments) const;
+  void note_writes(const OperatorCall& call, const StorageIdList& arguments,
+                   TracedOperator& op) const;
+
+  Decision decision_of(TracedOperator& op) const;
+  std::optional<Decision> creator_of(const at::Tensor& tensor) override;
+  Decision last_operator() override { return decision_of(builder_.last()); }
+  bool has_last_written() const override { return !builder_.last().written.empty(); }
+  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override {
+    builder_.decide(answer, results);
+  }
+  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override {
+    return builder_.keep_value(tensor, answer);
+  }
+  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override {
+    return builder_.recompute_value(tensor, decision);
+  }
+
+  TraceRecorder& builder_;
+  const bool preserves_rng_;
+  DrawRecorder draws_;
+  OperatorInterceptor* const next_;
+  const int backward_;  // in which the region runs, or -1
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_

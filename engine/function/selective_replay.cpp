@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/function/selective_replay.h"
+
+#include <ATen/core/List.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Plan = TracedOperator::Plan;
+using Kind = ResultList::Kind;
+
+// With a version counter of its own: what the replay does to it is no change of what is kept.
+at::Tensor own_alias(const at::Tensor& kept) {
+  return at::Tensor(kept.unsafeGetTensorImpl()->shallow_copy_and_detach(
+      c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
+}
+
+// In place of a result whose elements nothing depends on.
+at::Tensor empty_like(const TensorMetadata& metadata) {
+  return at::empty_strided(metadata.sizes, metadata.strides,
+                           at::TensorOptions(metadata.dtype).device(metadata.device));
+}
+
+}  // namespace
+
+SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& region,
+                                 ReplayEffects& effects, RegionStats* stats)
+    : trace_(trace),
+      region_(region),
+      effects_(effects),
+      stats_(stats),
+      kept_(trace.kept()),
+      backward_(hooks_internal::current_backward()) {}
+
+void SelectiveReplay::intercept(const OperatorCall& call) {
+  if (has_stopped_) {
+    effects_.intercept(call);  // code that has made something else of the early stop
+    return;
+  }
+  if (is_ahead_of_forward()) {
+    for (const StorageId memory : std::exchange(shared_, {})) {
+      effects_.disown(memory);
+    }
+  }
+  if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
+    check_reads(call);
+    effects_.intercept(call);
+    return;
+  }
+  if (is_ahead_of_forward()) {
+    effects_.intercept(call);
+    return;
+  }
+  if (next_ == trace_.operators.size() ||
+      *trace_.operators[next_].name != call.op.operator_name() ||
+      trace_.operators[next_].arguments != fingerprint_of_arguments(call)) {
+    fail_other_operator(call);
+  }
+  replay(call, trace_.operators[next_]);
+  ++next_;
+}
+
+bool SelectiveReplay::is_ahead_of_forward() const {
+  return next_ == trace_.operators.size() && !trace_.is_complete;
+}
+
+void SelectiveReplay::check() const {
+  if (other_operator_) {
+    throw DeterminismError(*other_operator_);
+  }
+  if (mutation_) {
+    throw MutationError(*mutation_);
+  }
+}
+
+void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op) {
+  if (kept_ == nullptr || op.plan == Plan::kRun) {
+    run(call, op);
+    return;
+  }
+  const OperatorTraits& traits = call.traits;
+  const bool only_writes =
+      !traits.undeclared && !traits.written_arguments.empty() && traits.returns_only_arguments;
+  const bool knows_rng = !op.draw || op.draw->after;
+  const bool is_served = op.plan == Plan::kServe && has_all(op) && knows_rng;
+  if (op.plan == Plan::kServePartly || (op.plan == Plan::kServe && !is_served)) {
+    run(call, op);
+    replace_kept(call);
+  } else if (op.plan == Plan::kCopy) {
+    copy(call);
+  } else if (only_writes) {
+    effects_.settle();
+    leave_out(call);
+  } else {
+    effects_.note_supplied(call);
+    supply(call, *op.results);
+  }
+  if (op.draw && op.draw->after) {
+    op.draw->after->restore();  // for regions inside, whose own replays start from there
+  }
+}
+
+void SelectiveReplay::run(const OperatorCall& call, const TracedOperator& op) {
+  if (op.draw) {
+    op.draw->before.restore();
+  }
+  run_timed(call, op);
+  if (op.draw && !op.draw->is_repeated()) {
+    other_operator_ =
+        c10::str("[checkpoint] region '", region_, "': operator ", next_, " of the recomputation, ",
+                 *op.name, ", ", words_of_shared(op.draw->before.generator()));
+    check();
+  }
+}
+
+void SelectiveReplay::run_timed(const OperatorCall& call, const TracedOperator& op) {
+  if (stats_ == nullptr || !op.is_asked) {
+    effects_.intercept(call);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  effects_.intercept(call);
+  stats_->add_replay(*op.name, op.decision, std::chrono::steady_clock::now() - start);
+}
+
+// Only while forward runs has it not been found yet which results are needed.
+bool SelectiveReplay::has_all(const TracedOperator& op) const {
+  if (trace_.is_complete) {
+    return true;
+  }
+  const auto found = kept_->find(next_);
+  return found != kept_->end() && found->second.size() == op.results->tensor_count() &&
+         std::all_of(found->second.begin(), found->second.end(),
+                     [](const KeptResult& kept) { return kept.is_defined(); });
+}
+
+void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& range) {
+  const auto made = trace_.results.tensors(range);
+  std::size_t ordinal = 0;
+  const auto next_tensor = [&] {
+    at::Tensor tensor = kept_tensor(call, ordinal);
+    if (!tensor.defined()) {
+      tensor = empty_like(made[ordinal].metadata);
+      effects_.adopt(tensor);
+      unset_.insert_or_assign(storage_id_of(tensor), weak_storage_of(tensor));
+    }
+    ++ordinal;
+    return tensor;
+  };
+  std::vector<c10::IValue> supplied;
+  supplied.reserve(call.traits.result_arguments.size());
+  for (const ResultList::Result& result : trace_.results.results(range)) {
+    if (result.kind == Kind::kOther) {
+      supplied.push_back(result.other);
+    } else if (result.kind == Kind::kTensor) {
+      supplied.emplace_back(next_tensor());
+    } else {
+      c10::List<at::Tensor> list;
+      for (std::uint32_t i = 0; i < result.tensors; ++i) {
+        list.push_back(next_tensor());
+      }
+      supplied.emplace_back(std::move(list));
+    }
+  }
+  torch::jit::drop(call.stack, call.op.schema().arguments().size());
+  std::move(supplied.begin(), supplied.end(), std::back_inserter(call.stack));
+}
+
+void SelectiveReplay::copy(const OperatorCall& call) {
+  effects_.settle();
+  const at::Tensor target = call.argument(call.traits.written_arguments[0]).toTensor();
+  const at::Tensor kept = kept_tensor(call, 0);
+  if (target.sizes() != kept.sizes()) {
+    target.resize_(kept.sizes());
+    // As `out=` lays out what it resizes.
+    target.unsafeGetTensorImpl()->set_sizes_and_strides(kept.sizes(), kept.strides());
+  }
+  target.copy_(kept);
+  unset_.erase(storage_id_of(target));
+  leave_out(call);
+}
+
+void SelectiveReplay::replace_kept(const OperatorCall& call) {
+  std::size_t ordinal = 0;
+  const auto replaced = [&](const at::Tensor& tensor) {
+    at::Tensor kept = kept_tensor(call, ordinal++);
+    return kept.defined() ? kept : tensor;
+  };
+  const std::size_t first = call.stack.size() - call.traits.result_arguments.size();
+  for (std::size_t i = first; i < call.stack.size(); ++i) {
+    c10::IValue& result = call.stack[i];
+    if (result.isTensor() && result.toTensor().defined()) {
+      result = replaced(result.toTensor());
+    } else if (result.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : result.toTensorVector()) {
+        list.push_back(replaced(tensor));
+      }
+      result = std::move(list);
+    }
+  }
+}
+
+at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t ordinal) {
+  const auto found = kept_->find(next_);
+  if (found == kept_->end() || !found->second[ordinal].is_defined()) {
+    return {};
+  }
+  const KeptResult& kept = found->second[ordinal];
+  if (kept.is_mutated()) {
+    mutation_ =
+        c10::str("[checkpoint] region '", region_,
+                 "': a tensor that the policy keeps has been mutated: the "
+                 "result of operator ",
+                 next_, ", ", call.op.operator_name(), ", ", TensorMetadata(kept.alias).to_string(),
+                 ", kept at version ", kept.version, ", is now at version ", kept.alias._version(),
+                 ". Change a clone instead, or set allow_cache_entry_mutation to compute it again");
+    check();
+  }
+  at::Tensor tensor = own_alias(kept.get());
+  effects_.adopt(tensor);
+  if (!trace_.is_complete && !kept.is_snapshot) {
+    shared_.push_back(storage_id_of(tensor));
+  }
+  return tensor;
+}
+
+// Hidden code that reads what it did not read in forward.
+void SelectiveReplay::check_reads(const OperatorCall& call) {
+  if (unset_.empty() || call.traits.is_view) {
+    return;
+  }
+  const auto arguments = call.arguments();
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    if (call.traits.may_write(index)) {
+      continue;
+    }
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      if (unset_.contains(storage_id_of(tensor))) {
+        other_operator_ = c10::str(
+            "[checkpoint] region '", region_, "': code that is hidden from the policy reads, by ",
+            call.op.operator_name(), ", a result of the region, ",
+            TensorMetadata(tensor).to_string(),
+            ", in the recomputation only. Nothing else needs it, so it is not computed again. Have "
+            "the hidden code read it in forward as well");
+      }
+    });
+  }
+  check();
+}
+
+void SelectiveReplay::fail_other_operator(const OperatorCall& call) {
+  const bool is_end = next_ == trace_.operators.size();
+  const bool same_name = !is_end && *trace_.operators[next_].name == call.op.operator_name();
+  other_operator_ = c10::str(
+      "[checkpoint] region '", region_, "': operator ", next_, " of the recomputation is ",
+      call.op.operator_name(), same_name ? " with arguments of other shapes, dtypes or values" : "",
+      is_end ? c10::str("; forward ran only ", next_, " operators")
+             : c10::str("; forward ran ", *trace_.operators[next_].name),
+      ". The region's code must run the same operators each time; what cannot, can be hidden from "
+      "the policy by a BypassModeGuard");
+  check();
+  TORCH_INTERNAL_ASSERT(false);
+}
+
+}  // namespace reprise::engine_internal

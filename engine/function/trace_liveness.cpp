@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a replay needs of a trace, found when forward has ended.
+#include <algorithm>
+
+#include <c10/util/StringUtil.h>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/function/trace_recorder.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Plan = TracedOperator::Plan;
+
+}  // namespace
+
+bool TraceRecorder::is_any_needed(const auto& ids) const {
+  return std::any_of(ids.begin(), ids.end(), [this](ValueId id) { return values_[id].is_needed; });
+}
+
+// The region's code may have read through a pointer what no operator has used and what is gone by
+// now.
+void TraceRecorder::need_dead_ends() {
+  for (Value& value : values_) {
+    const KeptResult* const result = kept(value);
+    const std::size_t ours = result != nullptr && result->alias.defined() ? 1 : 0;
+    // A store may hold the memory as well.
+    const bool may_be_dead =
+        (result != nullptr && result->stored) || value.storage.use_count() <= ours;
+    value.is_needed = value.is_needed || (!value.is_used && may_be_dead);
+  }
+}
+
+// From the last operator to the first: what is needed makes the inputs of its operator needed,
+// unless that operator's results are kept.
+void TraceRecorder::find_needed() {
+  // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot read this library's <ranges>
+  for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
+    if (op->plan == Plan::kServe &&
+        std::any_of(op->made.begin(), op->made.end(), [this](ValueId id) {
+          return values_[id].is_needed && kept(values_[id]) == nullptr;
+        })) {
+      op->plan = Plan::kServePartly;
+    }
+    const bool is_run = op->plan == Plan::kRun || op->plan == Plan::kServePartly;
+    // What uses a view uses the value itself; making the view reads no element.
+    const bool is_view_only = op->is_view && op->made.empty();
+    if (is_run && !is_view_only &&
+        (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
+      for (const ValueId id : op->inputs) {
+        values_[id].is_needed = true;
+      }
+    }
+  }
+}
+
+// A kernel that is launched by hand fills memory out of the dispatcher's sight, from inputs that
+// nobody knows: then each result may be needed.
+bool TraceRecorder::has_hidden_writes() const {
+  return std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
+    const bool is_unset =
+        value.writers.empty() && leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
+    return value.is_needed && (is_unset || is_written_through_pointer(value));
+  });
+}
+
+// Of a constant that is still there.
+bool TraceRecorder::is_written_through_pointer(const Value& value) const {
+  if (!value.is_constant || value.sample == 0) {
+    return false;
+  }
+  const auto storage = value.storage.lock();
+  return storage && sample_storage(*storage, false) != value.sample;
+}
+
+// A replay that was given what a pointer has left would have it written twice.
+void TraceRecorder::unkeep_what_pointers_wrote() {
+  for (const Value& value : values_) {
+    const KeptResult* const result = kept(value);
+    if (result == nullptr || !result->alias.defined() || result->is_snapshot ||
+        result->is_in_flight || result->sample == 0 ||
+        sample_memory(result->alias, false) == result->sample) {
+      continue;
+    }
+    const TracedOperator& creator = trace_.operators[value.creator];
+    if (!unkeep(value.creator)) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] the result of operator ", value.creator, ", ", *creator.name,
+          ", is kept, and has been written through a pointer afterwards. Write to a clone, or "
+          "answer MUST_RECOMPUTE for it"));
+    }
+    need_everything();
+  }
+}
+
+void TraceRecorder::let_go(std::uint32_t index) {
+  TracedOperator& op = trace_.operators[index];
+  // Later operators find the shape that the copy leaves.
+  const bool is_resizing_copy = op.plan == Plan::kCopy && op.is_resizing;
+  const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written) || is_resizing_copy;
+  if (!is_needed && op.plan == Plan::kCopy) {
+    op.plan = Plan::kSkip;
+  } else if (!is_needed && !op.is_root && !op.is_wait && op.results && op.plan != Plan::kSkip) {
+    op.plan = Plan::kDead;
+  }
+  const auto kept = trace_.mutable_kept().find(index);
+  if (kept == trace_.mutable_kept().end()) {
+    return;
+  }
+  if (!is_needed) {
+    trace_.mutable_kept().erase(kept);
+    return;
+  }
+  for (const ValueId id : op.made) {
+    if (!values_[id].is_needed) {
+      kept->second[values_[id].tensor] = {};
+    }
+  }
+}
+
+// The operator that has the value kept: a write in place may have made it the result of its
+// creator.
+std::uint32_t TraceRecorder::keeper_of(const Value& value) const {
+  const auto keeps_it = [this](std::uint32_t index) {
+    return keeps(trace_.operators[index].decision);
+  };
+  const auto writer = std::find_if(value.writers.rbegin(), value.writers.rend(), keeps_it);
+  return keeps_it(value.creator) || writer == value.writers.rend() ? value.creator : *writer;
+}
+
+bool TraceRecorder::keeps_as(std::uint32_t index, const Value& value) {
+  return kept(value) != nullptr && keeper_of(value) == index;
+}
+
+void TraceRecorder::report(std::uint32_t index, RegionStats& stats) {
+  const TracedOperator& op = trace_.operators[index];
+  std::int64_t kept_bytes = 0;
+  std::int64_t dropped_bytes = 0;
+  for (const ValueId id : op.made) {
+    dropped_bytes += kept(values_[id]) == nullptr ? values_[id].bytes : 0;
+    kept_bytes += keeps_as(index, values_[id]) ? values_[id].bytes : 0;
+  }
+  for (const ValueId id : op.written) {
+    kept_bytes += keeps_as(index, values_[id]) ? values_[id].bytes : 0;
+  }
+  if (op.plan == Plan::kCopy) {
+    kept_bytes += values_[op.written[0]].bytes;
+  }
+  stats.kept_bytes.fetch_add(kept_bytes);
+  stats.add_call(*op.name, op.decision, kept_bytes, dropped_bytes);
+}
+
+void TraceRecorder::put_kept_away() {
+  const at::NoGradGuard no_grad;
+  auto& kept = trace_.mutable_kept();
+  for (const std::uint32_t index : sorted_keys(kept)) {
+    for (KeptResult& result : kept.at(index)) {
+      result.put_away();
+      const bool may_go = trace_.through_hooks && result.alias.defined() && !result.is_in_flight &&
+                          !result.alias.is_inference();
+      if (auto hooks = may_go ? hooks_internal::make_ambient_hooks() : nullptr) {
+        hooks->call_pack_hook(result.alias);
+        result.packed = std::move(hooks);
+        result.alias.reset();
+      }
+    }
+  }
+}
+
+void TraceRecorder::need_everything() {
+  for (Value& value : values_) {
+    value.is_needed = true;
+  }
+  find_needed();
+}
+
+void TraceRecorder::complete(bool may_pack, RegionStats* stats) {
+  note_final_versions();
+  unkeep_what_pointers_wrote();
+  need_dead_ends();
+  find_needed();
+  if (has_hidden_writes()) {
+    need_everything();
+  }
+  for (std::uint32_t index = 0; index < trace_.operators.size(); ++index) {
+    let_go(index);
+    if (const TracedOperator& op = trace_.operators[index]; stats != nullptr && op.is_asked) {
+      report(index, *stats);
+    }
+  }
+  if (may_pack) {
+    put_kept_away();
+  }
+  ResultList results;  // of those operators that replays leave out
+  for (TracedOperator& op : trace_.operators) {
+    op.inputs = {};
+    op.made = {};
+    op.written = {};
+    const bool is_left_out = op.plan == Plan::kDead || op.plan == Plan::kServe;
+    op.results = is_left_out && op.results
+                     ? std::optional(results.append(trace_.results, *op.results))
+                     : std::nullopt;
+  }
+  trace_.results = std::move(results);
+  trace_.operators.shrink_to_fit();
+  trace_.is_complete = true;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/kept/kept_result.h"
+
+#include <ATen/ops/clone.h>
+
+#include <utility>
+
+#include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/offload_store.h"
+
+namespace reprise::engine_internal {
+
+using hooks_internal::share_unseen;
+using hooks_internal::UnseenScope;
+
+KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore> place)
+    : alias(hooks_internal::detached_alias(tensor)),
+      version(version_of(tensor)),
+      store(std::move(place)) {}
+
+void KeptResult::put_away() {
+  if (store && alias.defined() && !is_in_flight && !is_mutated()) {
+    const UnseenScope unseen;
+    stored = share_unseen(store->put(alias));
+    alias.reset();
+  }
+}
+
+void KeptResult::take_snapshot(const at::Tensor& tensor) {
+  if (is_snapshot || (!stored && !alias.defined())) {
+    return;
+  }
+  const UnseenScope unseen;
+  const at::Tensor copy = at::clone(hooks_internal::detached_alias(tensor));
+  if (stored) {
+    stored = share_unseen(store->put(copy));
+  } else {
+    alias = copy;
+    version = version_of(alias);
+  }
+  is_snapshot = true;
+}
+
+at::Tensor KeptResult::get() const {
+  if (!stored && !packed && !is_snapshot) {
+    return alias;
+  }
+  const UnseenScope unseen;
+  if (stored) {
+    return is_snapshot ? stored->get_own() : stored->get();
+  }
+  const at::Tensor tensor = packed ? packed->call_unpack_hook() : alias;
+  return is_snapshot ? at::clone(tensor) : tensor;
+}
+
+std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result) {
+  const bool is_to_move = is_offload(answer.policy) && !result.is_cpu();
+  return answer.store == nullptr && is_to_move ? hooks_internal::offload_store() : answer.store;
+}
+
+bool is_keepable(const at::Tensor& tensor) {
+  return is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg();
+}
+
+at::Tensor whole_result(const at::Tensor& tensor, const MadeTensor& made) {
+  at::Tensor whole = hooks_internal::detached_alias(tensor);
+  if (!made.metadata.matches_shape(tensor) || tensor.scalar_type() != made.metadata.dtype ||
+      tensor.storage_offset() != made.storage_offset) {
+    c10::TensorImpl& impl = *whole.unsafeGetTensorImpl();
+    impl.set_storage_and_dtype(tensor.storage(), c10::scalarTypeToTypeMeta(made.metadata.dtype));
+    impl.set_sizes_and_strides(made.metadata.sizes, made.metadata.strides, made.storage_offset);
+  }
+  return whole;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What `apply_checkpointing()` puts in the place of an element of a torch::nn::Sequential: a module
+// that runs the element's forward, whatever its signature, as a region.
+#ifndef REPRISE_ENGINE_MODULES_CHECKPOINTED_ANY_H_
+#define REPRISE_ENGINE_MODULES_CHECKPOINTED_ANY_H_
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/any.h>
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+#include "reprise/engine/callable/erased_values.h"
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/checkpointed_interface.h"
+#include "reprise/hooks/export.h"
+
+namespace reprise::engine_internal {
+
+// Parameters, buffers and children are the inner module's under the same names: the Module base is
+// a copy of the inner module's, which shares the tensors and the children but not the train flag.
+class CheckpointedAnyImpl final : public torch::nn::Module, public CheckpointedModule {
+ public:
+  using Arguments = ErasedValues<torch::nn::AnyValue>;
+  struct Unused {};
+
+  CheckpointedAnyImpl(torch::nn::AnyModule inner, std::optional<CheckpointOptions> options);
+
+  // Takes 1 to 8 values of any types. AnyModule reads the number and types of arguments off this
+  // signature; `_forward_populate_default_args` packs what it was given into the first.
+  torch::nn::AnyValue forward(Arguments arguments, Unused, Unused, Unused, Unused, Unused, Unused,
+                              Unused);
+
+  torch::nn::Module& inner_module() noexcept override { return *inner_module_; }
+  const torch::nn::Module& inner_module() const noexcept override { return *inner_module_; }
+
+  // Copies the Module base anew, after the inner module may have got other children.
+  void share_state_of_inner();
+
+  std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<c10::Device>& device = std::nullopt) const override;
+  void train(bool on = true) override;
+  bool is_training() const noexcept override;
+  void to(c10::Device device, c10::ScalarType dtype, bool non_blocking = false) override;
+  void to(c10::ScalarType dtype, bool non_blocking = false) override;
+  void to(c10::Device device, bool non_blocking = false) override;
+  void zero_grad(bool set_to_none = true) override;
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+  void pretty_print(std::ostream& stream) const override;
+  bool is_serializable() const override;
+
+ protected:
+  bool _forward_has_default_args() override { return true; }
+  unsigned int _forward_num_required_args() override { return 1; }
+  std::vector<torch::nn::AnyValue> _forward_populate_default_args(
+      std::vector<torch::nn::AnyValue>&& arguments) override;
+
+ private:
+  template <typename ModuleType, typename... ArgumentTypes>
+  friend struct torch::nn::AnyModuleHolder;
+
+  torch::nn::AnyValue run(Arguments arguments);
+
+  torch::nn::AnyModule inner_;
+  std::shared_ptr<torch::nn::Module> inner_module_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_MODULES_CHECKPOINTED_ANY_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/operators/c10d_work.h"
+
+#include <ATen/core/class_type.h>
+#include <ATen/core/function.h>
+#include <ATen/core/stack.h>
+
+namespace reprise::engine_internal {
+
+bool is_of_c10d(const c10::IValue& value) {
+  if (!value.isCustomClass()) {
+    return false;
+  }
+  const auto name = value.type()->expectRef<c10::ClassType>().name();
+  return name && name->prefix() == "__torch__.torch.classes.c10d";
+}
+
+void wait_for_work(c10::ArrayRef<c10::IValue> results) {
+  for (const c10::IValue& result : results) {
+    if (is_of_c10d(result)) {
+      torch::jit::Stack stack = {result};
+      result.type()->expectRef<c10::ClassType>().getMethod("wait").run(stack);
+    }
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/operators/operator_facts.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+#include <string_view>
+
+#include "absl/hash/hash.h"
+#include "absl/types/span.h"
+#include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/storage_id.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+std::uint64_t fingerprint_of(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || tensor.is_nested()) {
+      return 1;
+    }
+    return absl::HashOf(tensor.scalar_type(), absl::MakeConstSpan(tensor.sizes()));
+  }
+  if (value.isInt()) {
+    return absl::HashOf(value.toInt());
+  }
+  if (value.isDouble()) {
+    return absl::HashOf(value.toDouble());
+  }
+  if (value.isBool()) {
+    return absl::HashOf(value.toBool());
+  }
+  if (value.isString()) {
+    return absl::HashOf(value.toStringView());
+  }
+  std::uint64_t hash = 2;
+  if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) {
+      hash = absl::HashOf(hash, fingerprint_of(element));
+    }
+  }
+  return hash;
+}
+
+// False for a dropout of probability 0.
+bool draws(const OperatorCall& call) {
+  const auto& probability = call.traits.probability_argument;
+  return !probability || !call.argument(*probability).isDouble() ||
+         call.argument(*probability).toDouble() != 0;
+}
+
+}  // namespace
+
+bool is_cast_of_parameter(const OperatorCall& call) {
+  if (!call.traits.is_cast) {
+    return false;
+  }
+  const c10::IValue& self = call.argument(0);
+  return self.isTensor() && self.toTensor().is_leaf() && self.toTensor().requires_grad() &&
+         !self.toTensor().is_view();
+}
+
+// A dropout of probability 0 draws nothing (pytorch#187985).
+at::Generator generator_of(const OperatorCall& call) {
+  if (!call.traits.is_random || !draws(call)) {
+    return {};
+  }
+  std::optional<at::Device> device;
+  for (const c10::IValue& argument : call.arguments()) {
+    if (argument.isGenerator() && argument.toGenerator().defined()) {
+      return argument.toGenerator();
+    }
+    if (argument.isDevice()) {
+      device = argument.toDevice();
+    }
+    for_each_tensor(argument,
+                    [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
+  }
+  const at::Device where = device.value_or(at::Device(at::kCPU));
+  return where.is_cpu() ? at::detail::getDefaultCPUGenerator()
+                        : at::globalContext().defaultGenerator(where);
+}
+
+bool is_untraced(const OperatorCall& call) {
+  return call.traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
+}
+
+std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
+  std::uint64_t hash = 0;
+  for (const c10::IValue& argument : call.arguments()) {
+    hash = absl::HashOf(hash, fingerprint_of(argument));
+  }
+  return hash;
+}
+
+bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {
+  if (result.scalar_type() != at::kByte) {
+    return false;
+  }
+  const std::string_view name = call.op.operator_name().name;
+  return name == "aten::mkldnn_rnn_layer" || name == "aten::_cudnn_rnn" ||
+         name == "aten::miopen_rnn";
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/operators/operator_traits.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/base/mutex.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Operators that write running statistics, though their schemas do not say so.
+constexpr std::array<std::string_view, 8> kStatisticsWriters = {
+    "aten::native_batch_norm",
+    "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",
+    "aten::batch_norm_update_stats",
+    "aten::batch_norm_gather_stats",
+    "aten::batch_norm_gather_stats_with_counts",
+    "aten::batch_norm",  // arrives whole where autograd is switched off
+    "aten::_batch_norm_impl_index"};
+
+bool writes_statistics(const c10::FunctionSchema& schema) {
+  return schema.overload_name().empty() &&
+         std::find(kStatisticsWriters.begin(), kStatisticsWriters.end(), schema.name()) !=
+             kStatisticsWriters.end();
+}
+
+std::optional<std::uint32_t> argument_called(const c10::FunctionSchema& schema,
+                                             std::string_view name) {
+  for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
+    if (schema.arguments()[i].name() == name) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+// Operators with out= arguments, and some in place.
+bool overwrites_targets(const c10::FunctionSchema& schema) {
+  if (schema.name().starts_with("c10d::") || schema.name() == "_c10d_functional::wait_tensor") {
+    return !argument_called(schema, "tensors") && !argument_called(schema, "tensor");
+  }
+  constexpr std::array<std::string_view, 11> kOverwriting = {
+      "aten::fill_",   "aten::zero_",       "aten::copy_",     "aten::bernoulli_",
+      "aten::normal_", "aten::uniform_",    "aten::random_",   "aten::exponential_",
+      "aten::cauchy_", "aten::log_normal_", "aten::geometric_"};
+  const auto& arguments = schema.arguments();
+  return std::find(kOverwriting.begin(), kOverwriting.end(), schema.name()) != kOverwriting.end() ||
+         std::all_of(arguments.begin(), arguments.end(), [](const c10::Argument& argument) {
+           return !is_written(argument) || argument.is_out();
+         });
+}
+
+bool is_constants_factory(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kFactories = {"aten::zeros_like", "aten::ones_like",
+                                                          "aten::full_like",  "aten::new_zeros",
+                                                          "aten::new_ones",   "aten::new_full"};
+  return std::find(kFactories.begin(), kFactories.end(), name) != kFactories.end();
+}
+
+// Operators that say nothing of the computation. record_stream() declares a write, so that nobody
+// moves it, and writes nothing.
+bool keeps_books(std::string_view name) {
+  return name == "aten::detach" || name == "aten::record_stream" ||
+         name.starts_with("profiler::") || name.starts_with("prim::");
+}
+
+bool is_batch_norm(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kBatchNorms = {
+      "aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update",
+      "aten::cudnn_batch_norm", "aten::miopen_batch_norm"};
+  return std::find(kBatchNorms.begin(), kBatchNorms.end(), name) != kBatchNorms.end();
+}
+
+bool holds_tensors(const c10::Argument& argument) {
+  return argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
+         argument.type()->kind() == c10::TypeKind::ListType ||
+         argument.type()->kind() == c10::TypeKind::OptionalType;
+}
+
+std::optional<std::uint32_t> written_argument_like(const c10::FunctionSchema& schema,
+                                                   const c10::Argument& result) {
+  for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if (is_written(argument) &&
+        argument.alias_info()->beforeSets() == result.alias_info()->beforeSets()) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool takes_tensors(const c10::Type& type) {
+  const auto contained = type.containedTypes();
+  return type.isSubtypeOf(*c10::TensorType::get()) ||
+         std::any_of(contained.begin(), contained.end(),
+                     [](const c10::TypePtr& each) { return takes_tensors(*each); });
+}
+
+bool is_factory_schema(const c10::FunctionSchema& schema) {
+  if (!schema.name().starts_with("aten::") || schema.name() == "aten::from_file") {
+    return false;  // it may load something
+  }
+  constexpr std::array<std::string_view, 9> kLikeOthers = {
+      "aten::empty_like", "aten::zeros_like", "aten::ones_like",
+      "aten::full_like",  "aten::new_empty",  "aten::new_empty_strided",
+      "aten::new_zeros",  "aten::new_ones",   "aten::new_full"};
+  const auto& arguments = schema.arguments();
+  return std::find(kLikeOthers.begin(), kLikeOthers.end(), schema.name()) != kLikeOthers.end() ||
+         std::none_of(arguments.begin(), arguments.end(),
+                      [](const c10::Argument& each) { return takes_tensors(*each.type()); });
+}
+
+Transfer transfer_of(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kOneSided = {
+      "c10d::send",    "c10d::recv_",   "c10d::recv_any_source_",
+      "c10d::gather_", "c10d::barrier", "c10d::monitored_barrier_"};
+  if (name == "_c10d_functional::wait_tensor") {
+    return Transfer::kWait;
+  }
+  if (std::find(kOneSided.begin(), kOneSided.end(), name) != kOneSided.end()) {
+    return Transfer::kOneSided;
+  }
+  const bool is_collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
+  return is_collective ? Transfer::kCollective : Transfer::kNone;
+}
+
+// Of c10d's operators, whose schemas do not say so.
+bool is_written_by_transfer(std::string_view op, std::string_view argument) {
+  constexpr std::array<std::string_view, 6> kOutputs = {
+      "output", "outputs", "output_tensor", "output_tensors", "output_lists", "tensors"};
+  if (op == "_c10d_functional::wait_tensor") {
+    return argument == "tensor";
+  }
+  return op.starts_with("c10d::") && op != "c10d::send" &&
+         std::find(kOutputs.begin(), kOutputs.end(), argument) != kOutputs.end();
+}
+
+}  // namespace
+
+bool leaves_memory_as_it_is(std::string_view name) {
+  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+}
+
+OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  is_bookkeeping = keeps_books(schema.name());
+  for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    if ((is_written(argument) && !is_bookkeeping) ||
+        is_written_by_transfer(schema.name(), argument.name())) {
+      written_arguments.push_back(i);
+    }
+  }
+  transfer = transfer_of(schema.name());
+  gives_in_flight =
+      transfer == Transfer::kCollective && schema.name().starts_with("_c10d_functional::");
+  undeclared = written_arguments.empty() && writes_statistics(schema);
+  if (undeclared) {
+    written_arguments = {*argument_called(schema, "running_mean"),
+                         *argument_called(schema, "running_var")};
+    training_argument = argument_called(schema, "training");
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    const bool aliases = result.alias_info() != nullptr;
+    is_view = is_view || (aliases && !result.alias_info()->isWrite());
+    result_arguments.push_back(aliases && result.alias_info()->isWrite()
+                                   ? written_argument_like(schema, result)
+                                   : std::nullopt);
+    if (transfer != Transfer::kNone && !aliases && !written_arguments.empty() &&
+        holds_tensors(result)) {
+      result_arguments.back() = written_arguments[0];
+    }
+  }
+  returns_only_arguments = std::all_of(result_arguments.begin(), result_arguments.end(),
+                                       [](const auto& argument) { return argument.has_value(); });
+  tells_host = transfer == Transfer::kNone && !schema.returns().empty() &&
+               std::none_of(schema.returns().begin(), schema.returns().end(),
+                            [](const c10::Argument& result) { return holds_tensors(result); });
+  is_inplace_view = op.hasTag(at::Tag::inplace_view);
+  is_view = is_view || is_inplace_view;
+  is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  if (is_random) {
+    probability_argument = argument_called(schema, "dropout_p");
+    if (!probability_argument) {
+      probability_argument = argument_called(schema, "p");
+    }
+  }
+  is_factory = !is_random && is_factory_schema(schema);
+  non_blocking_argument = argument_called(schema, "non_blocking");
+  is_cast = schema.name() == "aten::_to_copy";
+  is_elementwise = op.hasTag(at::Tag::pointwise);
+  is_cheap = !is_random && (is_elementwise || is_batch_norm(schema.name()));
+  overwrites = overwrites_targets(schema);
+  ignores_targets = overwrites || undeclared || is_batch_norm(schema.name());
+  leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
+  makes_constants = is_constants_factory(schema.name());
+  fills_with_constant = schema.name() == "aten::zero_" ||
+                        (schema.name() == "aten::fill_" && schema.overload_name() == "Scalar");
+  is_aten = schema.name().starts_with("aten::");
+}
+
+namespace {
+
+// Of the process; never destroyed, as operators may run while threads and the process end.
+struct KnownTraits {
+  Mutex mutex;
+  absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> traits
+      ABSL_GUARDED_BY(mutex);
+};
+
+const OperatorTraits& known_traits(const void* key, const c10::OperatorHandle& op) {
+  static auto& known = *new KnownTraits;
+  {
+    const MutexLock lock(known.mutex);
+    if (const auto found = known.traits.find(key); found != known.traits.end()) {
+      return *found->second;
+    }
+  }
+  auto made = std::make_unique<const OperatorTraits>(op);
+  const MutexLock lock(known.mutex);
+  return *known.traits.try_emplace(key, std::move(made)).first->second;
+}
+
+// In front of it, as every operator of a region asks.
+struct RecentTraits {
+  const void* key = nullptr;
+  const OperatorTraits* traits = nullptr;
+};
+constexpr std::size_t kRecentTraits = 64;
+constinit thread_local std::array<RecentTraits, kRecentTraits> recent_traits = {};
+
+}  // namespace
+
+const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
+  // By the address of the name, which the dispatcher keeps as long as the operator exists.
+  const void* const key = &op.operator_name();
+  RecentTraits& recent = recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
+  if (recent.key != key) {
+    recent = {key, &known_traits(key, op)};
+  }
+  return *recent.traits;
+}
+
+bool OperatorTraits::writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const {
+  return undeclared && (!training_argument || arguments[*training_argument].toBool());
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/operators/region_scope.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <utility>
+
+#include "reprise/engine/operators/interception.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+constinit thread_local RegionScope* innermost = nullptr;
+
+}  // namespace
+
+RegionScope::RegionScope(const std::string& name, PolicyRegion* policy_region)
+    : name_(name),
+      policy_region_(policy_region),
+      enclosing_(innermost),
+      innermost_of_thread_(&innermost),
+      interceptor_(InterceptionScope::current()) {
+  innermost = this;
+}
+
+RegionScope::~RegionScope() { innermost = enclosing_; }
+
+const RegionScope* RegionScope::current() noexcept { return innermost; }
+
+PolicyRegion* RegionScope::innermost_policy_region() noexcept {
+  const RegionScope* region = innermost;
+  while (region != nullptr && region->policy_region_ == nullptr) {
+    region = region->enclosing_;
+  }
+  return region == nullptr ? nullptr : region->policy_region_;
+}
+
+// Another interceptor: a hook, a store or a replay runs here, and is to find it again.
+bool RegionScope::may_end() const noexcept {
+  return innermost == this && InterceptionScope::current() == interceptor_;
+}
+
+std::string RegionScope::why_not() const {
+  if (innermost_of_thread_ != &innermost) {
+    return c10::str("'", name_, "' was ended on another thread than it was begun on. End it there");
+  }
+  if (innermost != this) {
+    return c10::str("'", name_, "' was ended before region '", innermost->name_,
+                    "', which was begun inside it. End the inner one first");
+  }
+  return c10::str("'", name_, "' was ended by a hook, a store or a recomputation that ran inside ",
+                  "it. End it outside of them");
+}
+
+void RegionScope::abandon(std::shared_ptr<void> region) noexcept {
+  abandoned_ = std::move(region);
+  is_abandoned_.store(true, std::memory_order_release);
+}
+
+bool RegionScope::is_innermost_abandoned() noexcept {
+  return innermost != nullptr && innermost->is_abandoned_.load(std::memory_order_acquire);
+}
+
+void RegionScope::end_abandoned() noexcept {
+  while (is_innermost_abandoned() && innermost->may_end()) {
+    const std::shared_ptr<void> ended = std::move(innermost->abandoned_);
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Which memory the arguments and results of operators stand for.
+#ifndef REPRISE_ENGINE_OPERATORS_STORAGE_ID_H_
+#define REPRISE_ENGINE_OPERATORS_STORAGE_ID_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+
+namespace reprise::engine_internal {
+
+// A storage, or a tensor without one, by address.
+using StorageId = const void*;
+using StorageIdList = absl::InlinedVector<StorageId, 8>;
+
+// Null for a tensor without one.
+inline c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+inline StorageId storage_id_of(const at::Tensor& tensor) {
+  const c10::StorageImpl* const storage = storage_of(tensor);
+  return storage != nullptr ? static_cast<StorageId>(storage) : tensor.unsafeGetTensorImpl();
+}
+
+// Memory that the tensor does not own, as from_blob()'s. For tensors with a storage.
+inline bool is_memory_lent(const at::Tensor& tensor) {
+  const c10::DataPtr& data = tensor.storage().data_ptr();
+  return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
+}
+
+// True if no write to it has been counted, and it is no alias with a counter of its own
+// (Tensor::data).
+inline bool is_unwritten(const at::Tensor& tensor) {
+  return !tensor.is_inference() && tensor._version() == 0 &&
+         (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
+}
+
+// True if it looks at more bytes than its storage has, as a parameter does that an outside manager
+// has freed by resizing its storage.
+inline bool is_beyond_storage(const at::Tensor& tensor) {
+  if (tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) {
+    return false;
+  }
+  std::int64_t last = tensor.storage_offset();
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    last += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  return (last + 1) * static_cast<std::int64_t>(tensor.itemsize()) > bytes;
+}
+
+inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
+}
+
+// Null for a tensor without one. While it is held, the storage's address is not given out anew.
+inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || storage_of(tensor) == nullptr) {
+    return no_storage();
+  }
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl();
+}
+
+// Of a map: stores and hooks are to be given tensors in the same order in each run.
+template <class Map>
+auto sorted_keys(const Map& map) {
+  std::vector<typename Map::key_type> keys;
+  keys.reserve(map.size());
+  for (const auto& entry : map) {
+    keys.push_back(entry.first);
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+// Calls `visitor` with each defined tensor in an argument or result, lists included.
+template <class Visitor>
+void for_each_tensor(const c10::IValue& value, Visitor&& visitor) {
+  if (value.isTensor()) {
+    if (const at::Tensor& tensor = value.toTensor(); tensor.defined()) {
+      visitor(tensor);
+    }
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) {
+      for_each_tensor(element, visitor);
+    }
+  }
+}
+
+inline void append_storage_ids(const c10::IValue& value, StorageIdList& list) {
+  for_each_tensor(value, [&](const at::Tensor& tensor) { list.push_back(storage_id_of(tensor)); });
+}
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_OPERATORS_STORAGE_ID_H_

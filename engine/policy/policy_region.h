@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A region whose forward runs, as its policy sees it: asks the policy for each operator, and lets
+// the region's code overrule it for single values.
+//
+// Note [Nested policies]: an operator inside nested regions belongs to each of them, and each has
+// its own replays. The policies agree on one answer: a MUST beats a PREFER, two different MUSTs are
+// an error, and between two PREFERs the inner region's counts. Only for writes in place does each
+// region's policy answer for itself, as they may belong to a value of the outer region.
+#ifndef REPRISE_ENGINE_POLICY_POLICY_REGION_H_
+#define REPRISE_ENGINE_POLICY_POLICY_REGION_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/operator_name.h>
+#include <c10/util/ArrayRef.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "reprise/engine/operators/interception.h"
+#include "reprise/policies/checkpoint_policy.h"
+
+namespace reprise::engine_internal {
+
+class PolicyRegion : public OperatorInterceptor {
+ public:
+  // policy: null answers PREFER_RECOMPUTE. enclosing: the next such region further out, or null; it
+  // and the name must outlive this.
+  PolicyRegion(std::shared_ptr<Policy> policy, const std::string& region, PolicyRegion* enclosing)
+      : policy_(std::move(policy)), region_(region), enclosing_(enclosing) {}
+
+  // The result whose value lies in the tensor's memory, in this region and in those around it:
+  // is kept as it is now, is computed again, is offered to the policy under a name. Throw
+  // CheckpointError.
+  void save(const at::Tensor& tensor);
+  void recompute(const at::Tensor& tensor);
+  void name(const at::Tensor& tensor, std::string_view name);
+
+  // Throws what the policy threw when it was asked for an operator, or what is wrong with its
+  // answer: when the region ends, as the function that called the operator may be noexcept.
+  void rethrow_failure() const {
+    if (failure_) {
+      std::rethrow_exception(failure_);
+    }
+  }
+
+ protected:
+  // What has been decided for an operator.
+  struct Decision {
+    const c10::OperatorName* name;
+    std::uint32_t ordinal;
+    CheckpointPolicy* decision;
+    bool* is_pinned;  // by save() or recompute(): the decision is theirs
+  };
+
+  const std::string& region() const { return region_; }
+
+  // To be called first for each operator.
+  void start_call() { has_asked_for_last_call_ = false; }
+  // Asks for the operator that has just run, whose results have replaced its arguments. Throws
+  // nothing, and asks no more after a failure.
+  void decide(const OperatorCall& call, std::span<const c10::IValue> arguments);
+
+ private:
+  // The operator that made what lies in the tensor's memory, if one of the region did.
+  virtual std::optional<Decision> creator_of(const at::Tensor& tensor) = 0;
+  virtual Decision last_operator() = 0;
+  // Whether it has written in place to a value of the region.
+  virtual bool has_last_written() const = 0;
+  // What is to become of the last operator's results. Throws CheckpointError if they must be kept
+  // and cannot be.
+  virtual void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) = 0;
+  // Keeps, or computes again, what lies in the tensor's memory now. False if that cannot be.
+  virtual bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) = 0;
+  virtual bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
+
+  void decide_or_throw(const OperatorCall& call, std::span<const c10::IValue> arguments);
+  PolicyAnswer ask(PolicyContext::Call& question);
+  PolicyAnswer ask_by_name(const at::Tensor& tensor, std::string_view name);
+  PolicyAnswer agree_with_enclosing(const OperatorCall& call, PolicyAnswer answer);
+  void pin(const at::Tensor& tensor, CheckpointPolicy decision);
+  void apply(const at::Tensor& tensor, const PolicyAnswer& answer, std::string_view caller);
+
+  const std::shared_ptr<Policy> policy_;
+  const std::string& region_;
+  PolicyRegion* const enclosing_;
+  std::exception_ptr failure_;
+  bool has_asked_for_last_call_ = false;
+  PolicyAnswer last_answer_ = CheckpointPolicy::PREFER_RECOMPUTE;  // for that call, if agreed on
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_POLICY_POLICY_REGION_H_

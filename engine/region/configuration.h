@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What an ActivationCheckpointingConfig means for a region.
+#ifndef REPRISE_ENGINE_REGION_CONFIGURATION_H_
+#define REPRISE_ENGINE_REGION_CONFIGURATION_H_
+
+#include <memory>
+#include <optional>
+
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/memory_report.h"
+
+namespace reprise::engine_internal {
+
+// Immutable.
+struct Configuration {
+  std::shared_ptr<ActivationStore> input_store;  // null: as without a configuration
+  bool synchronizes = false;
+  std::unique_ptr<MemoryReportGuard> profiling;  // null: no profile
+};
+
+// The one in force on this thread now; null for none.
+std::shared_ptr<const Configuration> current_configuration();
+
+// Sets what the options leave open as it is configured.
+void apply_configuration(CheckpointOptions& options);
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_REGION_CONFIGURATION_H_

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/region/forward_region.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/ambient/boundary.h"
+#include "reprise/engine/function/selective_forward.h"
+#include "reprise/engine/operators/region_scope.h"
+#include "reprise/engine/recomputing.h"
+#include "reprise/engine/region/configuration.h"
+#include "reprise/engine/region/frame.h"
+#include "reprise/engine/region/group_state.h"
+#include "reprise/engine/region/settings.h"
+#include "reprise/engine/report/profiler_range.h"
+#include "reprise/engine/tape_recording/tape_recorder.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using hooks_internal::HookProvider;
+using hooks_internal::HookScope;
+
+class ForwardHooks final : public HookProvider {
+ public:
+  explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
+    return frame_->make_slot();
+  }
+  bool recomputes() const override { return true; }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+};
+
+void check_options(const CheckpointOptions& options) {
+  const bool has_fn = static_cast<bool>(options.determinism_fn);
+  if ((options.determinism_check == DeterminismCheck::kCallback) != has_fn) {
+    throw std::invalid_argument(
+        has_fn ? "[checkpoint] determinism_fn is set, but determinism_check is not kCallback, so "
+                 "it would never be called"
+               : "[checkpoint] determinism_check is kCallback, but determinism_fn is empty");
+  }
+  if (options.prefetch_depth < 0) {
+    throw std::invalid_argument("[checkpoint] prefetch_depth is negative: " +
+                                std::to_string(options.prefetch_depth));
+  }
+}
+
+std::string name_or_number(std::string name) {
+  static std::atomic<std::int64_t> next{0};
+  return name.empty() ? "region #" + std::to_string(next.fetch_add(1)) : std::move(name);
+}
+
+std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Device> devices;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && !tensor.is_cpu() &&
+        std::find(devices.begin(), devices.end(), tensor.device()) == devices.end()) {
+      devices.push_back(tensor.device());
+    }
+  }
+  return devices;
+}
+
+// The same tensor passed twice is one input, so that it is one tensor in the replay as well.
+void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
+  record.argument_inputs.reserve(tensors.size());
+  std::vector<at::Tensor> distinct;
+  for (const at::Tensor& tensor : tensors) {
+    const auto found = std::find_if(distinct.begin(), distinct.end(),
+                                    [&](const at::Tensor& known) { return known.is_same(tensor); });
+    record.argument_inputs.push_back(static_cast<std::uint32_t>(found - distinct.begin()));
+    if (found == distinct.end()) {
+      distinct.push_back(tensor);
+    }
+  }
+  record.inputs = RegionInput::keep_all(distinct, record.input_store, record.name);
+  if (record.tape == nullptr && record.check != DeterminismCheck::kNone) {
+    record.watched = std::make_unique<WatchedForward>(distinct);
+  }
+}
+
+// The innermost hooks are those of an enclosing region.
+bool is_nested() {
+  const HookProvider* const around = hooks_internal::innermost_provider();
+  return around != nullptr && around->recomputes();
+}
+
+// Not through those of an enclosing region, which would compute it again: how much is kept depends
+// on who still holds it when the region ends, and a replay must save as much as forward.
+bool keeps_through_hooks(const CheckpointOptions& options) {
+  return options.respect_saved_tensors_hooks && !is_nested();
+}
+
+// Within the replay of an enclosing region nothing is kept.
+bool asks_policy(const CheckpointOptions& options) { return options.policy && !is_recomputing(); }
+
+// A region inside a replay compares no contents: the policy of the region around it may leave out
+// operators whose results nobody needs. What matters is compared by the region that forward made.
+DeterminismCheck check_for(const CheckpointOptions& options) {
+  const DeterminismCheck check = options.determinism_check;
+  const bool has_contents =
+      check == DeterminismCheck::kValues || check == DeterminismCheck::kCallback;
+  return has_contents && is_recomputing() ? DeterminismCheck::kMetadata : check;
+}
+
+RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
+                         const std::vector<at::Tensor>& tensors) {
+  RegionRecord record;
+  record.name = name_or_number(std::move(options.name));
+  record.early_stop = effective_early_stop(options.early_stop);
+  record.allow_external_mutation = options.allow_external_mutation;
+  record.check = check_for(options);
+  record.describe = std::move(options.determinism_fn);
+  record.input_store = std::move(options.input_store);
+  record.prefetch_depth = options.prefetch_depth;
+  record.synchronizes = options.synchronize_boundary;
+  record.code = std::move(code);
+  record.stats = stats_for(record.name);
+  if (record.stats) {
+    record.stats->runs.fetch_add(1);
+  }
+  if (options.replay == reprise::Replay::kTape) {
+    record.tape = std::make_unique<Tape>();
+    record.tape->allow_mutation = options.allow_cache_entry_mutation;
+    record.fills_region = options.fill == Fill::kRegion || !record.early_stop;
+  }
+  if (asks_policy(options) && record.tape == nullptr) {
+    record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation,
+                                                   keeps_through_hooks(options));
+    record.trace_recorder = std::make_unique<TraceRecorder>(*record.trace);
+  }
+  if (options.policy && record.stats) {
+    record.stats->set_policy(options.policy.get());
+  }
+  if (effective_debug(options.debug)) {
+    record.operators = std::make_unique<OperatorLog>();
+  }
+  add_inputs(record, tensors);
+  record.state.ambient = AmbientState::capture();
+  record.state.streams = RegionStreams::capture(record.state.ambient);
+  return record;
+}
+
+}  // namespace
+
+// In the order of their making; destroyed in the reverse order.
+class ForwardRegion::Impl {
+ public:
+  Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
+      : preserves_rng_(options.preserve_rng_state),
+        tape_options_{.preserves_rng = options.preserve_rng_state,
+                      .is_nested = is_nested(),
+                      .through_hooks = keeps_through_hooks(options),
+                      .input_store = options.input_store,
+                      .needs_transfers = !effective_early_stop(options.early_stop),
+                      .follows_parameters = options.allow_external_mutation} {
+    RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
+    inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
+                             options.generators.end());
+    RngSnapshot rng = RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
+    const std::shared_ptr<Policy> policy =
+        asks_policy(options) ? options.policy.get() : std::shared_ptr<Policy>();
+    RegionRecord record = make_record(std::move(options), std::move(code), inputs.tensors);
+    record.state.recompute_context = std::move(contexts.recompute);
+    if (!preserves_rng_) {
+      unpreserved_rng_ = std::move(rng);
+    } else if (record.tape == nullptr) {  // a tape has the state of each random operator
+      record.state.rng = std::move(rng);
+    }
+    OperatorLog* const log = record.operators.get();
+    frame_ = std::make_shared<Frame>(std::move(record));
+    const std::shared_ptr<GroupState> group = GroupState::entered();
+    if (group && !is_recomputing()) {
+      group->add_forward(frame_);
+    }
+    synchronizes_ = frame_->record_of_forward().synchronizes;
+    wait_at_boundary(synchronizes_);
+    range_.emplace("reprise::forward", frame_->name());
+    if (frame_->record_of_forward().stats) {
+      start_ = std::chrono::steady_clock::now();
+    }
+    context_.emplace(std::move(contexts.forward));
+    if (log != nullptr) {
+      logging_.emplace(*log);
+    }
+    hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
+    intercept(policy);
+    scope_.emplace(frame_->name(), policy_region());
+  }
+
+  RegionScope& scope() { return *scope_; }
+
+  void refuse_replays() {
+    frame_->refuse_replays(c10::str(
+        "[checkpoint] region ", scope_->why_not(),
+        ". Regions and scopes end on their thread, in the reverse order of their beginning; what "
+        "this one has saved cannot be recomputed"));
+  }
+
+  void finish() {
+    scope_.reset();
+    selecting_.reset();
+    watching_.reset();
+    hooks_.reset();
+    logging_.reset();
+    context_.reset();
+    const bool may_pack = std::uncaught_exceptions() == exceptions_at_start_;
+    if (may_pack) {
+      wait_at_boundary(synchronizes_);
+    }
+    range_.reset();
+    if (const auto& stats = frame_->record_of_forward().stats) {
+      stats->forward_nanoseconds.fetch_add(
+          std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_).count());
+    }
+    const bool has_slots = frame_->complete_forward(may_pack);
+    if (!preserves_rng_ && has_slots) {
+      unpreserved_rng_->complete();
+      if (unpreserved_rng_->drew_random_numbers()) {
+        TORCH_WARN_ONCE(
+            "reprise: region '", frame_->name(),
+            "' drew random numbers, but preserve_rng_state is off: its recomputation draws others, "
+            "and the gradients are not those of the forward pass. Further regions are not named");
+      }
+    }
+    if (may_pack && policy_region() != nullptr) {
+      policy_region()->rethrow_failure();
+    }
+  }
+
+ private:
+  // Null if no policy is asked.
+  PolicyRegion* policy_region() {
+    if (recorder_) {
+      return &*recorder_;
+    }
+    return selective_ ? &*selective_ : nullptr;
+  }
+
+  void intercept(const std::shared_ptr<Policy>& policy) {
+    RegionRecord& record = frame_->record_of_forward();
+    if (record.watched) {
+      watch_.emplace(*record.watched, InterceptionScope::current());
+      watching_.emplace(&*watch_);
+    }
+    std::shared_ptr<Policy> asked = policy;
+    if (policy) {
+      const hooks_internal::UnseenScope unseen;
+      if (auto of_region = policy->begin_region()) {
+        asked = std::move(of_region);
+      }
+    }
+    PolicyRegion* const enclosing = RegionScope::innermost_policy_region();
+    if (record.tape) {
+      recorder_.emplace(*record.tape, std::move(asked), frame_->name(), tape_options_,
+                        InterceptionScope::current(), enclosing);
+      record.recorder = &*recorder_;
+      selecting_.emplace(&*recorder_);
+    } else if (record.trace_recorder) {
+      selective_.emplace(*record.trace_recorder, std::move(asked), frame_->name(), preserves_rng_,
+                         InterceptionScope::current(), enclosing);
+      selecting_.emplace(&*selective_);
+    }
+  }
+
+  const bool preserves_rng_;
+  const TapeRecorder::Options tape_options_;
+  const int exceptions_at_start_ = std::uncaught_exceptions();
+  bool synchronizes_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::optional<RngSnapshot> unpreserved_rng_;
+  std::shared_ptr<Frame> frame_;
+  std::optional<ProfilerRange> range_;
+  std::optional<ContextScope> context_;
+  std::optional<OperatorLogGuard> logging_;
+  std::optional<HookScope> hooks_;
+  std::optional<ForwardWatch> watch_;
+  std::optional<InterceptionScope> watching_;
+  std::optional<SelectiveForward> selective_;
+  std::optional<TapeRecorder> recorder_;
+  std::optional<InterceptionScope> selecting_;
+  std::optional<RegionScope> scope_;
+};
+
+bool ForwardRegion::is_needed(const CheckpointOptions& options) {
+  check_options(options);
+  if (!c10::GradMode::is_enabled()) {
+    if (options.context_fn) {
+      options.context_fn();  // made, not entered, as torch.utils.checkpoint does
+    }
+    return false;
+  }
+  hooks_internal::check_hooks_enabled();
+  hooks_internal::ensure_engine_installed();
+  return true;
+}
+
+ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
+                             RegionInputs inputs) {
+  apply_configuration(options);
+  impl_ = std::make_shared<Impl>(std::move(options), std::move(code), std::move(inputs));
+}
+
+ForwardRegion::ForwardRegion(CheckpointOptions options)
+    : ForwardRegion(std::move(options), nullptr, {}) {}
+
+ForwardRegion::~ForwardRegion() {
+  if (impl_ != nullptr && !abandon_unless_innermost()) {
+    impl_.reset();
+    RegionScope::end_abandoned();
+  }
+}
+
+void ForwardRegion::finish() {
+  if (abandon_unless_innermost()) {
+    return;
+  }
+  const std::shared_ptr<Impl> ended = std::move(impl_);
+  const absl::Cleanup of_others = [] { RegionScope::end_abandoned(); };
+  ended->finish();
+}
+
+bool ForwardRegion::abandon_unless_innermost() noexcept {
+  if (impl_->scope().may_end()) {
+    return false;
+  }
+  impl_->refuse_replays();
+  RegionScope& scope = impl_->scope();
+  scope.abandon(std::move(impl_));
+  return true;
+}
+
+RegionCode::~RegionCode() = default;
+
+}  // namespace reprise::engine_internal

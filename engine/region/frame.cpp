@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/region/frame.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/function/function_replay.h"
+#include "reprise/engine/region/group_state.h"
+#include "reprise/engine/tape_recording/tape_recorder.h"
+
+namespace reprise::engine_internal {
+
+namespace {
+
+std::atomic<std::int64_t> g_live_frames{0};
+
+// Ends a frame's part in a backward, when LibTorch runs or, after an error, destroys it.
+class SessionEnd {
+ public:
+  SessionEnd(std::weak_ptr<Frame> frame, SessionId id) : frame_(std::move(frame)), id_(id) {}
+  SessionEnd(const SessionEnd&) = delete;
+  SessionEnd& operator=(const SessionEnd&) = delete;
+  ~SessionEnd() { finish(); }
+
+  void finish() {
+    if (const auto frame = std::exchange(frame_, {}).lock()) {
+      frame->end_session(id_);
+    }
+  }
+
+ private:
+  std::weak_ptr<Frame> frame_;
+  SessionId id_;
+};
+
+TapeReplay::Filled replay_tape(RegionRecord& record, TapeReplay& run,
+                               std::optional<std::uint32_t> slot, TapeReplay::Wants wants) {
+  const auto start = std::chrono::steady_clock::now();
+  auto values = run.fill(record.fills_region ? std::nullopt : slot, wants);
+  if (record.stats) {
+    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
+    record.stats->replays.fetch_add(1);
+    record.stats->replay_nanoseconds.fetch_add(time.count());
+  }
+  return values;
+}
+
+}  // namespace
+
+Frame::Frame(RegionRecord record) : record_(std::move(record)) {
+  g_live_frames.fetch_add(1, std::memory_order_relaxed);
+  if (record_.stats) {
+    for (const RegionInput& input : record_.inputs) {
+      record_.stats->kept_bytes.fetch_add(input.kept_bytes());
+      counted_storages_.insert(input.storage());
+    }
+  }
+}
+
+Frame::~Frame() { g_live_frames.fetch_sub(1, std::memory_order_relaxed); }
+
+std::int64_t Frame::live_count() { return g_live_frames.load(); }
+
+bool Frame::complete_forward(bool may_pack) {
+  std::vector<at::Generator> drawn;
+  if (record_.watched) {
+    record_.watched->complete();
+    drawn = std::move(record_.watched->drawn);
+  }
+  const std::vector<bool> alive = alive_now();
+  for (std::size_t slot = 0; slot < record_.slots.size(); ++slot) {
+    record_.slots[slot].complete(alive[slot]);
+  }
+  if (record_.state.rng) {
+    if (record_.watched) {
+      record_.state.rng->add(std::exchange(record_.watched->generators, {}));
+    } else {  // one that stands where it stood may have been seeded anew
+      for (const RngState& state : record_.state.rng->states()) {
+        drawn.push_back(state.generator());
+      }
+    }
+    record_.state.rng->complete(drawn);
+  }
+  if (record_.trace_recorder) {
+    record_.trace_recorder->complete(may_pack, record_.stats.get());
+    record_.trace_recorder.reset();
+  }
+  std::optional<TapeUses> uses;
+  if (record_.recorder) {
+    std::exchange(record_.recorder, nullptr)->complete(alive, may_pack, record_.stats.get());
+    uses.emplace(*record_.tape, alive);
+  }
+  follow_previous();
+  const MutexLock lock(mutex_);
+  tape_uses_ = std::move(uses);
+  record_.forward_completed = true;
+  counted_storages_ = {};
+  return std::find(alive_.begin(), alive_.end(), true) != alive_.end();
+}
+
+at::Tensor Frame::unpack(std::uint32_t slot) {
+  if (record_.allow_external_mutation) {
+    if (at::Tensor parameter = record_.slots[slot].parameter_now(); parameter.defined()) {
+      return parameter;
+    }
+  }
+  const Request request = current_request();
+  const std::shared_ptr<Session> session = open(request);
+  RecomputedTensor value;
+  {
+    Session::Dropped dropped;  // freed after the lock
+    const MutexLock lock(mutex_);
+    fill(*session, slot, dropped);
+    value = session->take(slot, request.backward, dropped);
+  }
+  session->streams().order_use(value.tensor);
+  if (request.session.kind == SessionId::Kind::kRead) {
+    end_session(request.session);
+  }
+  check_unchanged(slot, value);
+  if (at::Tensor original = record_.slots[slot].original(); original.defined()) {
+    return original;
+  }
+  OperatorInterceptor* const interceptor = InterceptionScope::current();
+  const SavedTensorRecord& saved = record_.slots[slot];
+  if (interceptor != nullptr && !saved.shares_memory_with(value.tensor)) {
+    interceptor->note_recomputed(value.tensor, saved.memory(), saved.memory_provenance());
+  }
+  return std::move(value.tensor);
+}
+
+void Frame::check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const {
+  if (value.tensor._version() == value.version || record_.allow_external_mutation) {
+    return;
+  }
+  const SavedTensorRecord& saved = record_.slots[slot];
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name,
+      "': one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: slot ",
+      slot, " (result of ", saved.producer(), "), ", saved.metadata().to_string(),
+      ", was recomputed at version ", value.version, " and is now at version ",
+      value.tensor._version(), ". Change a clone instead"));
+}
+
+std::shared_ptr<Session> Frame::find(SessionId id) {
+  for (const auto& session : sessions_) {
+    if (session->id() == id) {
+      return session;
+    }
+  }
+  return nullptr;
+}
+
+void Frame::refuse_replays(std::string why) {
+  const MutexLock lock(mutex_);
+  refusal_ = std::move(why);
+}
+
+std::shared_ptr<Session> Frame::open(const Request& request) {
+  std::shared_ptr<Session> session;
+  {
+    const MutexLock lock(mutex_);
+    if (!refusal_.empty()) {
+      throw CheckpointError(refusal_);
+    }
+    if ((session = find(request.session))) {
+      return session;
+    }
+    session = std::make_shared<Session>(request.session);
+    sessions_.push_back(session);
+  }
+  if (request.group) {
+    request.group->add_session(weak_from_this());
+  } else if (request.session.kind == SessionId::Kind::kBackward) {
+    auto end = std::make_shared<SessionEnd>(weak_from_this(), request.session);
+    hooks_internal::at_backward_end([end = std::move(end)] { end->finish(); });
+  }
+  return session;
+}
+
+// A parameter that may be freed and gathered is not held for later: unpack() looks for it itself.
+bool Frame::wants(const Session& session, std::uint32_t slot) const {
+  const bool is_followed = record_.allow_external_mutation && record_.slots[slot].is_parameter();
+  return alive_[slot] && !is_followed && session.wants(slot);
+}
+
+bool Frame::wants_any(const Session& session) const {
+  for (std::uint32_t slot = 0; slot < alive_.size(); ++slot) {
+    if (wants(session, slot)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Frame::fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped) {
+  while (!slot || !session.has(*slot)) {
+    if (session.replaying == std::this_thread::get_id()) {
+      throw CheckpointError(c10::str(
+          "[checkpoint] region '", record_.name,
+          "': its recomputation asks for a tensor that it is to supply; its code must not read "
+          "tensors saved by its own earlier run"));
+    }
+    if (session.replaying != std::thread::id()) {
+      replay_ended_.wait(mutex_);
+      continue;  // that replay may have failed; then it is this thread's turn
+    }
+    if (slot) {
+      session.restart_if_taken(*slot);
+    }
+    if (slot || wants_any(session)) {
+      replay_into(session, slot, dropped);
+    }
+    if (!slot) {
+      return;
+    }
+  }
+}
+
+TapeReplay::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
+  if (has_stored_ && session.starts_to_replay()) {
+    prefetch_ahead();
+  }
+  if (record_.tape) {
+    return replay_tape(record_, session.tape_replay(record_), slot, [&](std::uint32_t other) {
+      const MutexLock lock(mutex_);
+      return other == slot || wants(session, other);
+    });
+  }
+  std::vector<bool> wanted(record_.slots.size());
+  {
+    const MutexLock lock(mutex_);
+    for (std::uint32_t other = 0; other < wanted.size(); ++other) {
+      wanted[other] = other == slot || wants(session, other);
+    }
+  }
+  const auto pass = std::make_shared<FunctionReplay>(record_, std::move(wanted));
+  pass->run();
+  const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
+                       !hooks_internal::backward_info().keeps_graph;
+  if (record_.trace && record_.trace->is_complete && is_last) {  // forward may still be running
+    record_.trace->drop_kept();
+  }
+  return pass->take_values();
+}
+
+void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
+                        Session::Dropped& dropped) {
+  session.replaying = std::this_thread::get_id();
+  const absl::Cleanup done = [&] {
+    session.replaying = std::thread::id();
+    replay_ended_.notify_all();
+  };
+  session.streams().choose(
+      record_.state.streams,
+      slot ? std::optional(record_.slots[*slot].metadata().device) : std::nullopt);
+  TapeReplay::Filled values;
+  {
+    mutex_.unlock();
+    const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); };
+    const SessionStreamsGuard streams(session.streams());
+    values = replay(session, slot);
+  }
+  for (auto& [filled, value] : values) {
+    if (alive_[filled]) {
+      session.fill(filled, std::move(value), dropped);
+    } else {
+      dropped.push_back(std::move(value.tensor));
+    }
+  }
+}
+
+void Frame::recompute_now(SessionId id) {
+  const std::shared_ptr<Session> session = open(current_request());
+  TORCH_INTERNAL_ASSERT(session->id() == id);
+  Session::Dropped dropped;  // freed after the lock
+  const MutexLock lock(mutex_);
+  fill(*session, std::nullopt, dropped);
+}
+
+void Frame::end_session(SessionId id) {
+  std::shared_ptr<Session> ended;  // its tensors are freed after the lock
+  const MutexLock lock(mutex_);
+  const auto* const found = std::find_if(sessions_.begin(), sessions_.end(),
+                                         [&](const auto& session) { return session->id() == id; });
+  if (found != sessions_.end()) {
+    ended = *found;
+    sessions_.erase(found);
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The record of one forward run of a region, and its sessions.
+//
+// Note [Ownership is a tree]: autograd's nodes own slots, slots own the frame, the frame owns the
+// region's inputs and code. The frame knows only whether a slot is alive. An enclosing region's
+// slots are among the inputs of the inner frame. Nothing points back, so a graph that goes takes
+// all of it along.
+#ifndef REPRISE_ENGINE_REGION_FRAME_H_
+#define REPRISE_ENGINE_REGION_FRAME_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/base/mutex.h"
+#include "reprise/engine/recomputation/region_record.h"
+#include "reprise/engine/region/session.h"
+#include "reprise/engine/tape/tape_uses.h"
+#include "reprise/hooks/export.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
+ public:
+  explicit Frame(RegionRecord record);
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+  ~Frame();
+
+  const std::string& name() const { return record_.name; }
+
+  // Frames that exist in the process, for tests of leaks.
+  static std::int64_t live_count();
+
+  // From now on whoever asks for a slot gets a CheckpointError with these words.
+  void refuse_replays(std::string why);
+
+  // For forward, on its thread.
+  RegionRecord& record_of_forward() { return record_; }
+
+  // Hooks for a tensor that forward saves: the slot.
+  std::unique_ptr<hooks_internal::SavedVariableHooks> make_slot();
+
+  // Forward has ended. True if autograd still holds a slot of the region. may_pack: what the region
+  // keeps may go to the surrounding saved-tensor hooks, which may throw.
+  bool complete_forward(bool may_pack);
+
+  // Replays now whatever is missing for the session.
+  void recompute_now(SessionId id);
+
+  // Drops what the session still holds here.
+  void end_session(SessionId id);
+
+ private:
+  friend class Slot;
+  using Sessions = absl::InlinedVector<std::shared_ptr<Session>, 1>;
+
+  // Forward: remembers the tensor instead of keeping it, and returns its slot's number.
+  std::uint32_t record(const at::Tensor& tensor);
+  void count_dropped_bytes(const at::Tensor& tensor);
+  // Forward has ended. With something in a store, backward will enter this region before the one of
+  // the last such call on this thread.
+  void follow_previous();
+  bool has_stored() const;
+  // Of this region, and of those that backward enters next.
+  void prefetch_ahead();
+  void prefetch();
+  // What of the region is in stores, to be brought back in this order.
+  std::vector<std::shared_ptr<StoredTensor>> stored_in_order() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Backward: the tensor that was recorded, recomputed.
+  at::Tensor unpack(std::uint32_t slot);
+  void slot_died(std::uint32_t slot);
+  // What of the tape no slot needs any more.
+  std::vector<Tape::Given> take_unneeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<bool> alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Session> open(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for, or does, the replay that supplies `slot` (or, without one, whatever is missing).
+  void fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void replay_into(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Without the lock.
+  TapeReplay::Filled replay(Session& session, std::optional<std::uint32_t> slot);
+  // Whether a replay should supply the slot's tensor.
+  bool wants(const Session& session, std::uint32_t slot) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool wants_any(const Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const;
+
+  RegionRecord record_;  // its slots grow in forward only, on one thread at a time
+  absl::flat_hash_set<const void*> counted_storages_;  // in forward, for memory_report()
+  bool has_stored_ = false;
+  std::weak_ptr<Frame> previous_;  // see follow_previous()
+
+  Mutex mutex_;
+  std::condition_variable_any replay_ended_;
+  std::vector<bool> alive_ ABSL_GUARDED_BY(mutex_);  // for each slot, whether autograd holds it
+  Sessions sessions_ ABSL_GUARDED_BY(mutex_);
+  std::string refusal_ ABSL_GUARDED_BY(mutex_);                    // see refuse_replays()
+  std::optional<TapeUses> tape_uses_ ABSL_GUARDED_BY(mutex_);      // when forward has ended
+  std::vector<std::uint32_t> dead_slots_ ABSL_GUARDED_BY(mutex_);  // that it does not know of
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_REGION_FRAME_H_

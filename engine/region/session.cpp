@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/region/session.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+#include "reprise/engine/region/group_state.h"
+
+namespace reprise::engine_internal {
+
+Request current_request() {
+  static std::atomic<std::int64_t> next_read{0};
+  Request request;
+  request.backward = hooks_internal::backward_info();
+  request.group = GroupState::entered();
+  if (request.group) {
+    request.session = {SessionId::Kind::kGroup, request.group->number()};
+  } else if (request.backward.id >= 0) {
+    request.session = {SessionId::Kind::kBackward, request.backward.id};
+  } else {
+    request.session = {SessionId::Kind::kRead, next_read.fetch_add(1)};
+  }
+  return request;
+}
+
+void Session::fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped) {
+  if (slot >= values_.size()) {
+    const std::size_t size = std::max<std::size_t>(slot + 1, 2 * values_.size());
+    values_.resize(size);
+    taken_.resize(size);
+  }
+  drop(slot, dropped);
+  values_[slot] = std::move(value);
+  taken_[slot] = false;
+}
+
+RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
+                               Dropped& dropped) {
+  RecomputedTensor value = std::exchange(values_[slot], {});  // maybe what the last reader read
+  if (reader_ != asking.node) {
+    forget_last_reader(dropped);
+  }
+  taken_[slot] = true;
+  if (asking.node != nullptr && !asking.node_reads_once) {
+    reader_ = asking.node;
+    read_.push_back(slot);
+    values_[slot] = value;
+  }
+  return value;
+}
+
+void Session::drop(std::uint32_t slot, Dropped& dropped) {
+  if (has(slot)) {
+    dropped.push_back(std::exchange(values_[slot], {}).tensor);
+  }
+}
+
+void Session::forget_last_reader(Dropped& dropped) {
+  for (const std::uint32_t slot : read_) {
+    drop(slot, dropped);
+  }
+  read_.clear();
+  reader_ = nullptr;
+}
+
+}  // namespace reprise::engine_internal

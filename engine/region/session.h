@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A session: the requests for saved tensors that share one replay of a region. Each backward is
+// one, so is each GraphExecGroup, and each read outside of a backward.
+#ifndef REPRISE_ENGINE_REGION_SESSION_H_
+#define REPRISE_ENGINE_REGION_SESSION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/ambient/region_streams.h"
+#include "reprise/engine/tape_replay/tape_replay.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+
+class Frame;
+class GroupState;
+
+struct SessionId {
+  enum class Kind : std::uint8_t { kBackward, kGroup, kRead };
+  Kind kind = Kind::kRead;
+  std::int64_t number = 0;
+  friend bool operator==(const SessionId&, const SessionId&) = default;
+};
+
+// Who asks, on the calling thread.
+struct Request {
+  SessionId session;
+  hooks_internal::BackwardInfo backward;
+  std::shared_ptr<GroupState> group;  // for kGroup
+};
+Request current_request();
+
+// One session's part in one frame. Guarded by the frame's mutex. Tensors that it lets go of are
+// added to a list, to be freed outside of the lock.
+class Session {
+ public:
+  using Dropped = absl::InlinedVector<at::Tensor, 4>;
+
+  explicit Session(SessionId id) : id_(id) {}
+
+  const SessionId& id() const { return id_; }
+
+  bool has(std::uint32_t slot) const {
+    return slot < values_.size() && values_[slot].tensor.defined();
+  }
+  // True if nobody has been given the slot's tensor in this session: a replay should supply it.
+  bool wants(std::uint32_t slot) const {
+    return !has(slot) && (slot >= taken_.size() || !taken_[slot]);
+  }
+
+  // To be called when a slot is missing. A group spans several backwards: when one asks for what an
+  // earlier one was given, it will ask for the rest as well, so all are wanted again.
+  void restart_if_taken(std::uint32_t slot) {
+    if (id_.kind == SessionId::Kind::kGroup && slot < taken_.size() && taken_[slot]) {
+      taken_.assign(taken_.size(), false);
+      if (tape_replay_ != nullptr) {
+        tape_replay_->start_anew();
+      }
+    }
+  }
+
+  // Adds what a replay has recomputed.
+  void fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped);
+
+  // Hands out the slot's tensor. A node that may ask again finds it until another node asks.
+  RecomputedTensor take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
+                        Dropped& dropped);
+
+  // Forgets the slot's tensor.
+  void drop(std::uint32_t slot, Dropped& dropped);
+
+  SessionStreams& streams() { return streams_; }
+
+  // True once.
+  bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
+
+  // What tape replays for this session have computed so far.
+  TapeReplay& tape_replay(RegionRecord& record) {
+    if (tape_replay_ == nullptr) {
+      tape_replay_ = std::make_unique<TapeReplay>(record);
+    }
+    return *tape_replay_;
+  }
+
+  // The thread that replays for this session just now.
+  std::thread::id replaying;
+
+ private:
+  void forget_last_reader(Dropped& dropped);
+
+  SessionId id_;
+  std::vector<RecomputedTensor> values_;
+  std::vector<bool> taken_;
+  const void* reader_ = nullptr;  // the node that was handed the tensors below and may ask again
+  absl::InlinedVector<std::uint32_t, 4> read_;
+  SessionStreams streams_;
+  std::unique_ptr<TapeReplay> tape_replay_;
+  bool has_replayed_ = false;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_REGION_SESSION_H_

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#ifndef REPRISE_ENGINE_REGION_SETTINGS_H_
+#define REPRISE_ENGINE_REGION_SETTINGS_H_
+
+namespace reprise::engine_internal {
+
+// A region's option after guards and process-wide settings had their say, on this thread now.
+bool effective_early_stop(bool option) noexcept;
+bool effective_debug(bool option) noexcept;
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_REGION_SETTINGS_H_

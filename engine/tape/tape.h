@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a scope's forward ran, so that each of its values can be computed again: a tape of
+// operators.
+//
+// Note [Values on the tape]: a value is what a storage holds at one moment: as the operator that
+// made it left it, or as one that wrote to it in place did. An argument, and a slot, is a value and
+// a geometry (shape, strides, offset, dtype) to look at it through. So views are no operators, and
+// a slot gets what its tensor held when it was saved, whatever was written later.
+//
+// Values that no operator of the tape makes are given: tensors from outside, what the policy keeps,
+// and what came about out of the dispatcher's sight.
+#ifndef REPRISE_ENGINE_TAPE_TAPE_H_
+#define REPRISE_ENGINE_TAPE_TAPE_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "reprise/engine/ambient/compute_modes.h"
+#include "reprise/engine/kept/kept_result.h"
+#include "reprise/engine/kept/region_input.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/policies/checkpoint_policy.h"
+#include "reprise/rng/rng_state.h"
+
+namespace reprise::engine_internal {
+
+// How a tensor looks at its storage.
+struct Geometry {
+  using Dims = absl::InlinedVector<std::int64_t, 4>;
+
+  explicit Geometry(const at::Tensor& tensor);
+  friend bool operator==(const Geometry&, const Geometry&) = default;
+  template <class H>
+  friend H AbslHashValue(H hash, const Geometry& g) {  // NOLINT(readability-identifier-naming)
+    return H::combine(std::move(hash), g.sizes, g.strides, g.offset, g.dtype, g.is_conj, g.is_neg);
+  }
+
+  // Whether it is the tensor's; cheaper than to make that and compare.
+  bool is_of(const at::Tensor& tensor) const;
+
+  // A tensor of that look at the storage of `base`, whose own offset is `shift` larger than that of
+  // the tensor in forward. Shares base's version counter.
+  at::Tensor look_at(const at::Tensor& base, std::int64_t shift) const;
+
+  Dims sizes;
+  Dims strides;
+  std::int64_t offset;
+  c10::ScalarType dtype;
+  bool is_conj;
+  bool is_neg;
+};
+
+using TapeValueId = std::uint32_t;
+
+class Tape {
+ public:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  struct Tensor {
+    TapeValueId value = kNone;
+    std::uint32_t geometry = kNone;  // none: the given tensor as it is
+    bool is_written_since = false;   // of a slot, by the operator that it was saved for
+  };
+
+  struct Argument {
+    enum class Kind : std::uint8_t { kConstant, kTensor, kTensorList, kOptionalTensorList };
+    Kind kind;
+    std::uint32_t number;    // of the constant, of the value, or how many elements follow
+    std::uint32_t geometry;  // of kTensor
+  };
+
+  // A tensor result that is a storage of its own.
+  struct Made {
+    TapeValueId value;
+    std::uint32_t geometry;
+    std::uint32_t ordinal;  // among the tensors of the operator's results
+  };
+
+  // A storage that is written in place. `after` is none if the write is left out of replays: they
+  // write to a copy.
+  struct Write {
+    TapeValueId before;
+    TapeValueId after;
+  };
+
+  struct Operator {
+    c10::OperatorHandle op;
+    std::uint32_t first_argument = 0, end_argument = 0;
+    std::uint32_t first_made = 0, end_made = 0;
+    std::uint32_t first_write = 0, end_write = 0;
+    std::uint32_t context = 0;
+    std::uint32_t random = kNone;
+    std::uint32_t ordinal = 0;  // among all operators of forward
+    CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
+    Transfer transfer = Transfer::kNone;
+    bool is_required : 1 = false;  // in each session, before all else: see Note [Transfers]
+    bool is_cheap : 1 = false;     // see OperatorTraits
+    bool is_asked : 1 = false;     // the policy was asked
+    bool is_pinned = false;        // by save() or recompute(): the decision is theirs
+  };
+
+  // What an operator finds around it.
+  struct Context {
+    c10::impl::LocalDispatchKeySet keys;
+    c10::ScalarType default_dtype;
+    bool is_deterministic;
+    bool is_grad_enabled;   // kernels ask, though no graph is built below autograd
+    std::uint32_t compute;  // kNone: those of the region
+  };
+
+  struct Value {
+    std::uint32_t op = kNone;  // that has made it, or written it
+  };
+
+  // A value that is at hand.
+  struct Given {
+    enum class Why : std::uint8_t {
+      kOutside,     // a tensor from outside the region
+      kPolicy,      // kept
+      kOutOfSight,  // no operator of the tape makes it
+      kCopied,      // from outside, as it was before the region wrote to it
+      kScratch,     // from outside; the operators that take it do not read it
+    };
+    Why why;
+    KeptResult kept;
+    std::optional<RegionInput> input;  // instead, when forward has ended
+    std::uint32_t geometry = kNone;    // of the tensor in `kept` or `input`
+    bool is_parameter = false;
+    at::Tensor parameter;             // instead of both: as it is when a replay reads it
+    std::optional<std::string> lost;  // words for an error, if it has been overwritten
+  };
+
+  // Calls `visitor` with each tensor that the operator takes.
+  void for_each_tensor_argument(const Operator& op, const auto& visitor) const {
+    for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
+      if (arguments[i].kind == Argument::Kind::kTensor) {
+        visitor(Tensor{arguments[i].number, arguments[i].geometry});
+      }
+    }
+  }
+  // And with each value that it depends on: those, and what it writes to.
+  void for_each_use(const Operator& op, const auto& visitor) const {
+    for_each_tensor_argument(op, [&](const Tensor& tensor) { visitor(tensor.value); });
+    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+      visitor(writes[i].before);
+    }
+  }
+
+  // Of everything but what is given, with the counts of its uses.
+  std::size_t bytes() const;
+
+  bool has_required = false;  // operators
+
+  // Kept values that are changed in place after forward are computed again.
+  bool allow_mutation = false;
+
+  // All kept values are: while forward runs inside another region. What a backward in it is given
+  // becomes an input of the region, and there must be as many in a replay of the other region,
+  // where no policy keeps anything.
+  bool recomputes_kept = false;
+
+  std::vector<Operator> operators;
+  std::vector<Argument> arguments;
+  std::vector<Made> made;
+  std::vector<Write> writes;
+  std::vector<Value> values;
+  std::vector<Geometry> geometries;
+  std::vector<c10::IValue> constants;
+  std::vector<Context> contexts;
+  std::vector<ComputeModes> compute;  // that the region's code has set
+  std::vector<RandomDraw> random;
+  absl::flat_hash_map<TapeValueId, Given> given;
+  std::vector<Tensor> slots;
+  // Slots without a value: saved on another thread than the recorder's, by a backward inside.
+  absl::flat_hash_map<std::uint32_t, KeptResult> held;
+  std::uint32_t generation = 0;  // counts the changes of the operators' numbers
+};
+
+// The values that the slots need, and the operators that have to be run for them, where
+// `is_at_hand` tells what is not computed.
+std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
+                                std::vector<bool>& operators,
+                                absl::FunctionRef<bool(TapeValueId)> is_at_hand);
+
+// For an error: what a tensor from outside was and is.
+std::string lost_words(const Tape::Given& given);
+
+// The whole storage of a tensor, as one dimension.
+at::Tensor flat(const at::Tensor& tensor);
+
+// True if all that `part` looks at, `whole` looks at as well, without gaps or overlaps.
+bool covers(const Geometry& whole, const Geometry& part);
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_TAPE_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/tape/tape_context.h"
+
+#include <ATen/Context.h>
+
+namespace reprise::engine_internal {
+namespace {
+
+// What forward had included, and what has been included here to see operators.
+c10::DispatchKeySet included_keys(const Tape::Context& context) {
+  return context.keys.included_ | c10::impl::tls_local_dispatch_key_set().included_;
+}
+
+// Operators enter the dispatcher below the key where forward has recorded them.
+c10::DispatchKeySet excluded_keys(const Tape::Context& context) {
+  const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
+  return context.keys.excluded_ | (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - below);
+}
+
+}  // namespace
+
+TapeContextGuard::TapeContextGuard(const Tape& tape, const Tape::Context& context)
+    : keys_(included_keys(context), excluded_keys(context)),
+      grad_mode_(context.is_grad_enabled),
+      dtype_(c10::get_default_dtype()),
+      compute_(context.compute == Tape::kNone ? nullptr : &tape.compute[context.compute]) {
+  if (c10::typeMetaToScalarType(dtype_) != context.default_dtype) {
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(context.default_dtype));
+  }
+  at::Context& global = at::globalContext();
+  if (global.deterministicAlgorithms() != context.is_deterministic) {
+    is_deterministic_ = global.deterministicAlgorithms();
+    global.setDeterministicAlgorithms(context.is_deterministic,
+                                      global.deterministicAlgorithmsWarnOnly());
+  }
+  if (compute_ != nullptr) {
+    found_compute_ = ComputeModes::current();
+    compute_->apply_over(found_compute_);
+  }
+}
+
+TapeContextGuard::~TapeContextGuard() {
+  if (c10::get_default_dtype() != dtype_) {
+    c10::set_default_dtype(dtype_);
+  }
+  if (is_deterministic_) {
+    at::Context& global = at::globalContext();
+    global.setDeterministicAlgorithms(*is_deterministic_, global.deterministicAlgorithmsWarnOnly());
+  }
+  if (compute_ != nullptr) {
+    found_compute_.apply_over(*compute_);
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/tape/tape_uses.h"
+
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+
+namespace reprise::engine_internal {
+
+TapeUses::TapeUses(const Tape& tape, const std::vector<bool>& alive)
+    : of_values_(tape.values.size()), of_operators_(tape.operators.size()) {
+  for (const Tape::Operator& op : tape.operators) {
+    tape.for_each_use(op, [this](TapeValueId value) { ++of_values_[value]; });
+  }
+  for (std::size_t slot = 0; slot < alive.size(); ++slot) {
+    if (alive[slot] && tape.slots[slot].value != Tape::kNone) {
+      ++of_values_[tape.slots[slot].value];
+    }
+  }
+  for (std::size_t value = 0; value < of_values_.size(); ++value) {
+    const std::uint32_t op = tape.values[value].op;
+    if (op != Tape::kNone && of_values_[value] > 0) {
+      ++of_operators_[op];
+    }
+  }
+  for (std::size_t index = 0; index < of_operators_.size(); ++index) {
+    of_operators_[index] += tape.operators[index].is_required ? 1 : 0;  // by each session
+  }
+}
+
+std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, std::uint32_t slot) {
+  std::vector<Tape::Given> dropped;
+  absl::InlinedVector<TapeValueId, 8> pending;  // each stands for one use that has gone
+  if (tape.slots[slot].value != Tape::kNone) {
+    pending.push_back(tape.slots[slot].value);
+  }
+  while (!pending.empty()) {
+    const TapeValueId value = pending.back();
+    pending.pop_back();
+    if (--of_values_[value] > 0) {
+      continue;
+    }
+    if (const auto given = tape.given.find(value); given != tape.given.end()) {
+      dropped.push_back(std::move(given->second));
+      tape.given.erase(given);
+    }
+    const std::uint32_t op = tape.values[value].op;
+    if (op != Tape::kNone && --of_operators_[op] == 0) {
+      tape.for_each_use(tape.operators[op], [&](TapeValueId use) { pending.push_back(use); });
+    }
+  }
+  return dropped;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/tape_recording/tape_recorder.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/hash/hash.h"
+#include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/tape/tape_constants.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Kind = Tape::Argument::Kind;
+using Why = Tape::Given::Why;
+
+// Of a copy between the host and a device: forward's code waits for it out of the dispatcher's
+// sight, before the host reads what has arrived, or writes what has been sent. A replay cannot.
+std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
+  const auto index = call.traits.non_blocking_argument;
+  if (!index || !call.argument(*index).isBool() || !call.argument(*index).toBool()) {
+    return std::nullopt;
+  }
+  bool has_host = false;
+  for (const c10::IValue& argument : call.arguments()) {
+    has_host = has_host || (argument.isDevice() && argument.toDevice().is_cpu());
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { has_host |= tensor.is_cpu(); });
+  }
+  return has_host ? index : std::nullopt;
+}
+
+// The parameter that the tensor is, or is a view of; undefined for others.
+at::Tensor parameter_of(const at::Tensor& tensor) {
+  const auto is_parameter = [](const at::Tensor& t) {
+    return t.is_leaf() && t.requires_grad() && !t.is_view() && is_dense(t) && !t.is_inference();
+  };
+  if (is_parameter(tensor)) {
+    return tensor;
+  }
+  const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : at::Tensor();
+  const bool is_of_parameter =
+      base.defined() && is_parameter(base) && storage_id_of(base) == storage_id_of(tensor);
+  return is_of_parameter ? base : at::Tensor();
+}
+
+}  // namespace
+
+TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
+                           Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
+    : PolicyRegion(std::move(policy), region, enclosing),
+      tape_(tape),
+      options_(options),
+      next_(next),
+      backward_(hooks_internal::current_backward()) {
+  tape_.recomputes_kept = options_.is_nested;
+}
+
+StorageId TapeRecorder::key_of(const at::Tensor& tensor) {
+  return is_dense(tensor) ? storage_id_of(tensor) : tensor.unsafeGetTensorImpl();
+}
+
+void TapeRecorder::intercept(const OperatorCall& call) {
+  start_call();
+  note_versions();
+  const OperatorTraits& traits = call.traits;
+  if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
+    pass_on(call, next_);
+    return;
+  }
+  read_now_.clear();
+  targets_now_.clear();
+  const absl::Cleanup is_over = [this] { saved_now_.clear(); };
+  Tape::Operator op{.op = call.op};
+  op.first_argument = static_cast<std::uint32_t>(tape_.arguments.size());
+  op.ordinal = calls_++;
+  if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_bypassed() ||
+      hooks_internal::current_backward() != backward_ || !encode_arguments(call)) {
+    leave_out(op);
+    run_unseen(call);
+    return;
+  }
+  op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
+  op.context = current_context(traits);
+  op.is_cheap = traits.is_cheap;
+  op.transfer = traits.transfer;
+  has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
+  const std::vector<Written> written = std::exchange(targets_now_, {});
+  prepare_writes(call, written);
+  std::optional<RandomDraw> draw;
+  if (const at::Generator generator = generator_of(call);
+      options_.preserves_rng && generator.defined()) {
+    draw = draws_.begin(generator);
+  }
+  const auto now = call.arguments();
+  const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
+  StorageIdList memory;
+  samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
+  for (const c10::IValue& argument : arguments) {
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      memory.push_back(key_of(tensor));
+      samples_now_ = samples_now_ && tensor.is_cpu();
+    });
+  }
+  pass_on(call, next_);
+  if (commit(call, std::move(op), written, memory)) {
+    if (draw) {
+      draws_.end(*draw);
+      tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
+      tape_.random.push_back(std::move(*draw));
+    }
+    decide(call, arguments);
+  }
+}
+
+Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
+  note_versions();
+  read_now_.clear();
+  const Tape::Tensor found = look_up(tensor, Use::kRead);
+  info_[found.value].saved_at_version = version_of(tensor);
+  saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
+  read_now_.clear();
+  return found;
+}
+
+// No replay runs the operator, so none reads what it has read.
+void TapeRecorder::leave_out(const Tape::Operator& op) {
+  tape_.arguments.resize(op.first_argument);
+  for (const TapeValueId value : read_now_) {
+    info_[value].is_read = false;
+  }
+  read_now_.clear();
+}
+
+bool TapeRecorder::encode_arguments(const OperatorCall& call) {
+  const auto arguments = call.arguments();
+  const auto& written = call.traits.written(arguments);
+  const auto& statistics = call.traits.read_statistics(arguments);
+  const std::optional<std::uint32_t> made_blocking = argument_made_blocking(call);
+  arrives_later_now_ = made_blocking.has_value();
+  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
+    const auto is_among = [index](const std::vector<std::uint32_t>& indices) {
+      return std::find(indices.begin(), indices.end(), index) != indices.end();
+    };
+    const Use use = is_among(written)      ? use_of_targets(call)
+                    : is_among(statistics) ? Use::kReadStatistics
+                                           : Use::kRead;
+    const c10::IValue& argument = arguments[index];
+    if (!encode(index == made_blocking ? c10::IValue(false) : argument, use)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
+  if (argument.isTensor()) {
+    encode_tensor(argument.toTensor(), use);
+    return true;
+  }
+  if (argument.isTensorList() || argument.isOptionalTensorList()) {
+    const auto elements = argument.toListRef();
+    tape_.arguments.push_back(
+        {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
+         static_cast<std::uint32_t>(elements.size()), Tape::kNone});
+    for (const c10::IValue& element : elements) {
+      encode_tensor(element.isTensor() ? element.toTensor() : at::Tensor(), use);
+    }
+    return true;
+  }
+  if (!is_constant(argument)) {
+    return false;
+  }
+  tape_.arguments.push_back({Kind::kConstant, constant(with_device_index(argument)), Tape::kNone});
+  return true;
+}
+
+void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
+  // Numbers that LibTorch wraps into tensors come and go out of the dispatcher's sight.
+  if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    tape_.arguments.push_back({Kind::kConstant, constant(tensor), Tape::kNone});
+    return;
+  }
+  const Tape::Tensor found = look_up(tensor, use);
+  info_[found.value].is_statistics = false;
+  tape_.arguments.push_back({Kind::kTensor, found.value, found.geometry});
+}
+
+std::uint32_t TapeRecorder::constant(const c10::IValue& value) {
+  const auto next = static_cast<std::uint32_t>(tape_.constants.size());
+  if (const auto hash = hash_of_constant(value)) {
+    const auto [known, is_new] = known_constants_.try_emplace(*hash, next);
+    if (!is_new && is_same_constant(tape_.constants[known->second], value)) {
+      return known->second;
+    }
+  }
+  tape_.constants.push_back(value);
+  return next;
+}
+
+std::uint32_t TapeRecorder::geometry_of(const at::Tensor& tensor) {
+  for (const std::uint32_t recent : recent_geometries_) {
+    if (recent < tape_.geometries.size() && tape_.geometries[recent].is_of(tensor)) {
+      return recent;
+    }
+  }
+  const std::uint32_t found = find_geometry(Geometry(tensor));
+  recent_geometries_[next_recent_] = found;
+  next_recent_ = (next_recent_ + 1) % recent_geometries_.size();
+  return found;
+}
+
+std::uint32_t TapeRecorder::find_geometry(Geometry geometry) {
+  const auto next = static_cast<std::uint32_t>(tape_.geometries.size());
+  const auto [known, is_new] = known_geometries_.try_emplace(absl::HashOf(geometry), next);
+  if (!is_new && tape_.geometries[known->second] == geometry) {
+    return known->second;
+  }
+  tape_.geometries.push_back(std::move(geometry));
+  return next;
+}
+
+std::uint32_t TapeRecorder::current_context(const OperatorTraits& traits) {
+  if (!compute_now_.is_current(traits.is_elementwise)) {
+    compute_now_ = ComputeModes::current();
+    compute_index_now_ = find_compute(compute_now_);
+  }
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  const auto dtype = c10::get_default_dtype_as_scalartype();
+  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
+  const bool is_grad_enabled = c10::GradMode::is_enabled();
+  const auto is_current = [&](const Tape::Context& context) {
+    return context.keys.included_ == keys.included_ && context.keys.excluded_ == keys.excluded_ &&
+           context.default_dtype == dtype && context.is_deterministic == is_deterministic &&
+           context.is_grad_enabled == is_grad_enabled && context.compute == compute_index_now_;
+  };
+  const auto found = std::find_if(tape_.contexts.rbegin(), tape_.contexts.rend(), is_current);
+  if (found != tape_.contexts.rend()) {
+    return static_cast<std::uint32_t>(tape_.contexts.rend() - found - 1);
+  }
+  tape_.contexts.push_back({keys, dtype, is_deterministic, is_grad_enabled, compute_index_now_});
+  return static_cast<std::uint32_t>(tape_.contexts.size() - 1);
+}
+
+std::uint32_t TapeRecorder::find_compute(const ComputeModes& modes) {
+  if (modes == compute_at_entry_) {
+    return Tape::kNone;
+  }
+  const auto known = std::find(tape_.compute.begin(), tape_.compute.end(), modes);
+  const auto index = static_cast<std::uint32_t>(known - tape_.compute.begin());
+  if (known == tape_.compute.end()) {
+    tape_.compute.push_back(modes);
+  }
+  return index;
+}
+
+TapeValueId TapeRecorder::new_value(StorageId memory, const at::Tensor& tensor, Tape::Value value,
+                                    bool is_outside) {
+  const auto id = static_cast<TapeValueId>(tape_.values.size());
+  tape_.values.push_back(value);
+  const bool is_storage = is_dense(tensor);
+  info_.push_back({.geometry = is_storage ? geometry_of(tensor) : Tape::kNone,
+                   .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
+  storages_.insert_or_assign(memory, Storage{id, is_outside, weak_storage_of(tensor)});
+  if (!is_storage) {
+    unknown_layouts_.push_back(tensor);
+  }
+  return id;
+}
+
+TapeValueId TapeRecorder::new_given(StorageId memory, const at::Tensor& tensor, Why why) {
+  const TapeValueId id = new_value(memory, tensor, {}, /*is_outside=*/true);
+  Tape::Given given;
+  given.why = why;
+  given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  if (options_.follows_parameters && why == Why::kOutside) {
+    given.parameter = parameter_of(tensor);
+  }
+  if (given.parameter.defined()) {
+    given.is_parameter = true;
+    given.geometry = geometry_of(given.parameter);
+  } else {
+    given.kept = KeptResult(tensor);
+    given.geometry = info_[id].geometry;
+  }
+  tape_.given.emplace(id, std::move(given));
+  outside_.push_back(id);
+  return id;
+}
+
+bool TapeRecorder::is_unset(const at::Tensor& tensor) const {
+  const auto found = storages_.find(key_of(tensor));
+  return found != storages_.end() && info_[found->second.current].has_unset_parts;
+}
+
+Tape::Given* TapeRecorder::given(TapeValueId value) {
+  const auto found = tape_.given.find(value);
+  return found == tape_.given.end() ? nullptr : &found->second;
+}
+
+bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
+                          const std::vector<Written>& written, const StorageIdList& arguments) {
+  op.first_made = static_cast<std::uint32_t>(tape_.made.size());
+  op.first_write = static_cast<std::uint32_t>(tape_.writes.size());
+  note_results(call, arguments);
+  const bool has_made = tape_.made.size() > op.first_made;
+  const bool writes_inside = std::any_of(written.begin(), written.end(), [this](const auto& write) {
+    return !storages_.at(write.memory).is_outside;
+  });
+  if (!has_made && !writes_inside) {
+    note_writes(call, written, /*is_run_again=*/false);
+    leave_out(op);
+    return false;
+  }
+  note_writes(call, written, /*is_run_again=*/true);
+  op.end_made = static_cast<std::uint32_t>(tape_.made.size());
+  op.end_write = static_cast<std::uint32_t>(tape_.writes.size());
+  tape_.operators.push_back(std::move(op));
+  return true;
+}
+
+void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& arguments) {
+  const auto index = static_cast<std::uint32_t>(tape_.operators.size());
+  std::uint32_t ordinal = 0;
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      const std::uint32_t place = ordinal++;
+      const StorageId memory = key_of(tensor);
+      const bool is_argument =
+          std::find(arguments.begin(), arguments.end(), memory) != arguments.end();
+      if (is_argument || !is_keepable(tensor)) {
+        return;  // given, as soon as somebody reads it
+      }
+      const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
+      ValueInfo& info = info_[value];
+      info.has_unset_parts = leaves_parts_unset(call, tensor);
+      info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
+      info.is_factorys =
+          call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);
+      info.sample = samples_now_ ? sample_of(tensor, info.is_factorys) : 0;
+      tape_.made.push_back({value, info_[value].geometry, place});
+    });
+  }
+}
+
+}  // namespace reprise::engine_internal

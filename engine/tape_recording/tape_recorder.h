@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Writes the tape of a region's forward.
+//
+// Note [What is not on the tape]: views, and what makes or writes no storage of the region. A write
+// to a tensor from outside is an effect: it is done, and what it has left there is given. If the
+// region has read what was there before, that is copied first. A storage of the region that is
+// written out of the dispatcher's sight counts as one from outside from then on.
+#ifndef REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_
+#define REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/policy/policy_region.h"
+#include "reprise/engine/report/region_stats.h"
+#include "reprise/engine/tape/tape.h"
+#include "reprise/engine/watch/memory_sample.h"
+
+namespace reprise::engine_internal {
+
+// Lives as long as forward, on its thread.
+class TapeRecorder final : public PolicyRegion {
+ public:
+  struct Options {
+    bool preserves_rng = true;
+    bool is_nested = false;      // in another region, whose hooks take the inputs
+    bool through_hooks = false;  // what the policy keeps
+    std::shared_ptr<ActivationStore> input_store = nullptr;
+    bool needs_transfers = false;     // all collectives are run again, needed or not
+    bool follows_parameters = false;  // given as they are when a replay reads them
+  };
+
+  // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
+  // names.
+  TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
+               Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
+
+  void intercept(const OperatorCall& call) override;
+  void settle() override {
+    if (next_ != nullptr) {
+      next_->settle();
+    }
+  }
+  void note_recomputed(const at::Tensor& tensor, const void* saved,
+                       std::uint64_t provenance) override {
+    if (next_ != nullptr) {
+      next_->note_recomputed(tensor, saved, provenance);
+    }
+  }
+  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
+                          const at::Tensor& target) override {
+    return engine_internal::state_before(call, argument, element, target, next_);
+  }
+
+  bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
+
+  // A tensor in a workspace, parts of which nobody has set: its values mean nothing.
+  bool is_unset(const at::Tensor& tensor) const;
+
+  // Where a tensor that autograd saves now is to be found.
+  Tape::Tensor slot(const at::Tensor& tensor);
+
+  // Forward has ended: leaves on the tape what the slots that are alive need. Tensors from outside
+  // go to the surrounding saved-tensor hooks if may_pack. stats: to be added to, or null.
+  void complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats);
+
+ private:
+  struct Storage {
+    TapeValueId current;
+    bool is_outside;
+    // Its address cannot be given out anew. Null for a tensor without a storage to speak of.
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  };
+  struct ValueInfo {
+    bool is_read = false;
+    bool has_unset_parts = false;
+    bool is_factorys = false;  // made of constants alone, as by zeros(): to be filled, most likely
+    bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
+    std::uint32_t geometry = Tape::kNone;
+    // To which nothing that the dispatcher has seen has been written.
+    std::int64_t unfilled_bytes = 0;
+    std::int64_t bytes = 0;
+    MemorySample sample = 0;  // of all bytes of a factory's; see Note [Out of sight]
+    std::int64_t saved_at_version = -1;
+  };
+  struct Written {
+    StorageId memory;
+    at::Tensor tensor;
+    TapeValueId before;
+  };
+
+  struct CountedWrite {
+    at::Tensor tensor;
+    std::int64_t version;  // before it
+    TapeValueId before;
+    TapeValueId after;
+  };
+
+  // A storage, or, without one to speak of, the tensor itself.
+  static StorageId key_of(const at::Tensor& tensor);
+
+  // What an operator does with a tensor. A target is changed or overwritten; of statistics that it
+  // reads a copy is taken.
+  enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
+  static Use use_of_targets(const OperatorCall& call) {
+    return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
+  }
+
+  // Arguments.
+  bool encode(const c10::IValue& argument, Use use);
+  bool encode_arguments(const OperatorCall& call);
+  void encode_tensor(const at::Tensor& tensor, Use use);
+  std::uint32_t constant(const c10::IValue& value);
+  std::uint32_t geometry_of(const at::Tensor& tensor);
+  std::uint32_t find_geometry(Geometry geometry);
+  std::uint32_t current_context(const OperatorTraits& traits);
+  std::uint32_t find_compute(const ComputeModes& modes);
+
+  // Storages and values.
+  Tape::Tensor look_up(const at::Tensor& tensor, Use use);
+  TapeValueId new_value(StorageId memory, const at::Tensor& tensor, Tape::Value value,
+                        bool is_outside);
+  TapeValueId new_given(StorageId memory, const at::Tensor& tensor, Tape::Given::Why why);
+  TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);
+  TapeValueId written_out_of_sight(TapeValueId was, StorageId memory, const at::Tensor& tensor);
+  TapeValueId replace_given(TapeValueId was, StorageId memory, const at::Tensor& tensor,
+                            Tape::Given::Why why);
+  Tape::Given* given(TapeValueId value);
+  void note_versions();
+  void note_final_versions();
+  void move_slots(TapeValueId from, TapeValueId to);
+  TapeValueId look_up_lent(StorageId memory, const at::Tensor& tensor);
+  bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
+  static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes);
+
+  // Operators.
+  void run_unseen(const OperatorCall& call);
+  void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
+  // call: here and below, null if the operator has run already.
+  void prepare_unseen_write(const OperatorCall* call, const Written& write);
+  void leave_out(const Tape::Operator& op);
+  void note_target(const at::Tensor& tensor, TapeValueId value);
+  std::vector<Written> written_by(const OperatorCall& call);
+  void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
+  void prepare_write_outside(const OperatorCall* call, const Written& write, bool is_run_again,
+                             bool is_read_by_it);
+  at::Tensor state_of(const OperatorCall& call, const Written& write);
+  void prepare_write_inside(const Written& write);
+  void prepare_stored(const Written& write);
+  bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
+              const StorageIdList& arguments);
+  void note_results(const OperatorCall& call, const StorageIdList& arguments);
+  void note_writes(const OperatorCall& call, const std::vector<Written>& written,
+                   bool is_run_again);
+  void note_write_inside(const OperatorCall& call, const Written& write);
+  static bool stays_factorys(const ValueInfo& before, const ValueInfo& now,
+                             const at::Tensor& written);
+
+  // Decisions.
+  Decision decision_of(std::uint32_t index);
+  std::optional<Decision> creator_of(const at::Tensor& tensor) override;
+  Decision last_operator() override;
+  bool has_last_written() const override;
+  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
+  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
+  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
+  static at::Tensor copy_of(const at::Tensor& tensor);
+  at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const;
+  void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
+  void put_away(TapeValueId value);
+  void forget(TapeValueId value);
+  bool is_in_flight(TapeValueId value) const;
+
+  // Completion, in tape_liveness.cpp.
+  void require_transfers();
+  void drop_operators_but(const std::vector<bool>& needed);
+  std::vector<bool> looked_at_otherwise(const std::vector<bool>& slots) const;
+  void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
+                   bool may_pack);
+  void give_kept(const std::vector<bool>& needed, bool may_pack);
+  void report(const std::vector<bool>& needed, RegionStats& stats) const;
+
+  Tape& tape_;
+  const Options options_;
+  const ComputeModes compute_at_entry_ = ComputeModes::current();
+  ComputeModes compute_now_ = compute_at_entry_;   // as last seen
+  std::uint32_t compute_index_now_ = Tape::kNone;  // on the tape
+  OperatorInterceptor* const next_;
+  const int backward_;  // in which the region runs, or -1
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::uint32_t calls_ = 0;
+  DrawRecorder draws_;
+  bool has_transfers_ = false;
+  bool arrives_later_now_ = false;  // what the operator that runs gives: no store is to read it yet
+  bool samples_now_ = false;  // what the operator that runs leaves on the CPU is there when it ends
+  absl::flat_hash_map<StorageId, Storage> storages_;
+  std::vector<ValueInfo> info_;           // of each value
+  std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads
+  std::vector<TapeValueId> saved_now_;    // read by nobody but slots saved since the last operator
+  std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
+  std::vector<Written> targets_now_;      // of the operator that runs
+  std::vector<TapeValueId> written_now_;  // given ones
+  std::vector<CountedWrite> writes_to_be_counted_;
+  std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew
+  absl::flat_hash_map<std::size_t, std::uint32_t> known_geometries_;
+  std::array<std::uint32_t, 4> recent_geometries_ = {};  // most tensors look like one of them
+  std::size_t next_recent_ = 0;
+  absl::flat_hash_map<std::size_t, std::uint32_t> known_constants_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_

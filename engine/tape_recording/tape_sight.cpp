@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Which value of the tape a tensor's memory holds, and how it is noticed that somebody has written
+// there out of the dispatcher's sight.
+//
+// Note [Out of sight]: memory from empty() that is read before operators have filled it has been
+// filled through a pointer. What else operators leave on the CPU is sampled, and compared when it
+// is read, saved, or overwritten in part; what is made of constants alone, as by zeros_like(), is
+// made to be filled, and compared as a whole. On a device, which would have to be waited for, that
+// counts as filled when it is read. What has been found to be written is given from then on. The
+// slots that look at it hold what has been written, as SavedVariables without checkpointing do.
+#include <c10/util/StringUtil.h>
+
+#include <cstring>
+
+#include "reprise/engine/tape_recording/tape_recorder.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+bool is_leaf_with_gradient(const at::Tensor& tensor) {
+  return tensor.is_leaf() && tensor.requires_grad();
+}
+
+// Parameters are the model's all the same.
+bool is_lent(const at::Tensor& tensor) {
+  return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_memory_lent(tensor);
+}
+
+bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
+  return one.is_cpu() && other.is_cpu() && one.nbytes() == other.nbytes() &&
+         (one.nbytes() == 0 ||
+          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0);
+}
+
+bool is_whole_storage(const at::Tensor& tensor) {
+  return tensor.nbytes() == tensor.storage().nbytes();
+}
+
+}  // namespace
+
+Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
+  const StorageId memory = key_of(tensor);
+  const auto found = storages_.find(memory);
+  const bool is_statistic =
+      use == Use::kReadStatistics && (found == storages_.end() || found->second.is_outside);
+  use = use == Use::kReadStatistics ? Use::kRead : use;
+  const bool is_copied = is_statistic || (use == Use::kRead && is_lent(tensor));
+  TapeValueId value = Tape::kNone;
+  if (is_copied) {
+    value = look_up_lent(memory, tensor);
+  } else if (found == storages_.end()) {
+    value = new_given(memory, tensor, Why::kOutside);
+  } else if (found->second.is_outside) {
+    value = check_unchanged(found->second.current, memory, tensor);
+  } else if (is_written_out_of_sight(found->second.current, tensor, use)) {
+    value = written_out_of_sight(found->second.current, memory, tensor);
+  } else {
+    value = found->second.current;
+  }
+  ValueInfo& info = info_[value];
+  if (use == Use::kRead && !info.is_read) {
+    info.is_read = true;
+    read_now_.push_back(value);
+    if (tape_.values[value].op == Tape::kNone && !is_copied && !is_leaf_with_gradient(tensor)) {
+      info.sample = sample_of(tensor, /*of_all_bytes=*/false);
+    }
+  }
+  if (use != Use::kRead) {
+    note_target(tensor, value);
+  }
+  return {value, is_dense(tensor) ? geometry_of(tensor) : Tape::kNone};
+}
+
+MemorySample TapeRecorder::sample_of(const at::Tensor& tensor, bool of_all_bytes) {
+  return is_dense(tensor) ? sample_memory(tensor, of_all_bytes) : 0;
+}
+
+bool TapeRecorder::is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor,
+                                           Use use) const {
+  const ValueInfo& info = info_[value];
+  const bool is_overwritten = use == Use::kOverwritten;
+  if (is_overwritten && is_whole_storage(tensor)) {
+    return false;
+  }
+  if (info.unfilled_bytes > 0 && !is_overwritten) {
+    return true;
+  }
+  if (!tensor.is_cpu()) {
+    return info.is_factorys && use == Use::kRead;
+  }
+  return info.sample != 0 && info.sample != sample_of(tensor, info.is_factorys);
+}
+
+// What the policy keeps in its own memory has been overwritten as well: it is computed again.
+TapeValueId TapeRecorder::written_out_of_sight(TapeValueId was, StorageId memory,
+                                               const at::Tensor& tensor) {
+  if (const Tape::Given* const kept = given(was); kept != nullptr && kept->kept.alias.defined()) {
+    forget(was);
+  }
+  return replace_given(was, memory, tensor, Why::kOutOfSight);
+}
+
+// A write that version counters do not count shows in what autograd has saved.
+TapeValueId TapeRecorder::replace_given(TapeValueId was, StorageId memory, const at::Tensor& tensor,
+                                        Why why) {
+  const TapeValueId now = new_given(memory, tensor, why);
+  info_[now].sample = sample_of(tensor, /*of_all_bytes=*/false);
+  if (info_[was].saved_at_version == version_of(tensor)) {
+    move_slots(was, now);
+  }
+  return now;
+}
+
+// The memory's owner may write to it, and free it, out of sight: each state of it is copied.
+TapeValueId TapeRecorder::look_up_lent(StorageId memory, const at::Tensor& tensor) {
+  const auto found = storages_.find(memory);
+  const at::Tensor now = flat(tensor);
+  if (found != storages_.end()) {
+    const Tape::Given* const known = given(found->second.current);
+    if (known != nullptr && known->why == Why::kCopied && is_same_memory(known->kept.alias, now)) {
+      return found->second.current;
+    }
+  }
+  const TapeValueId value = new_given(memory, tensor, Why::kCopied);
+  tape_.given.at(value).kept = KeptResult(copy_of(now));
+  tape_.given.at(value).geometry = geometry_of(now);
+  return value;
+}
+
+// A value from outside that somebody else has changed since the region read it is another one.
+TapeValueId TapeRecorder::check_unchanged(TapeValueId value, StorageId memory,
+                                          const at::Tensor& tensor) {
+  Tape::Given& was = tape_.given.at(value);
+  if (was.why == Why::kCopied) {
+    const bool is_same = is_same_memory(was.kept.alias, flat(tensor));
+    return is_same ? value : new_given(memory, tensor, Why::kOutside);
+  }
+  if (was.kept.is_mutated()) {
+    was.lost = lost_words(was);
+    return new_given(memory, tensor, was.why);
+  }
+  const MemorySample sample = info_[value].sample;
+  if (sample == 0 || sample == sample_of(tensor, /*of_all_bytes=*/false)) {
+    return value;
+  }
+  was.lost = c10::str(TensorMetadata(tensor).to_string(),
+                      ", which has been written through a pointer since it was read");
+  return replace_given(value, memory, tensor, was.why);
+}
+
+// Autograd counts a write, if it does, when the operator has returned.
+void TapeRecorder::note_versions() {
+  settle();
+  for (const TapeValueId value : written_now_) {
+    if (Tape::Given* const written = given(value); written && written->kept.alias.defined()) {
+      written->kept.version = version_of(written->kept.alias);
+    }
+  }
+  written_now_.clear();
+  for (const CountedWrite& write : writes_to_be_counted_) {
+    if (version_of(write.tensor) == write.version) {
+      move_slots(write.before, write.after);
+    }
+  }
+  writes_to_be_counted_.clear();
+}
+
+// Autograd saves, before the operator runs, what it is going to write, and does not count the write
+// (the noise of rrelu): it means what the operator leaves there.
+void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
+  for (Tape::Tensor& slot : tape_.slots) {
+    if (slot.value == from) {
+      slot.value = to;
+      slot.is_written_since = true;
+      info_[to].is_read = true;
+    }
+  }
+}
+
+}  // namespace reprise::engine_internal

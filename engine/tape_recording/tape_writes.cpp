@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a write in place does to the values on a tape, and what is kept of them.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/tape_recording/tape_recorder.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+}  // namespace
+
+at::Tensor TapeRecorder::copy_of(const at::Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView unseen_by_autograd;
+  const InterceptionScope unseen(nullptr);
+  return at::clone(tensor);
+}
+
+void TapeRecorder::note_target(const at::Tensor& tensor, TapeValueId value) {
+  const bool is_known =
+      std::any_of(targets_now_.begin(), targets_now_.end(),
+                  [value](const Written& other) { return other.before == value; });
+  if (!is_known) {
+    targets_now_.push_back({key_of(tensor), tensor, value});
+  }
+}
+
+// Of an operator whose arguments do not go on the tape.
+std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& call) {
+  targets_now_.clear();
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index),
+                    [&](const at::Tensor& tensor) { look_up(tensor, use_of_targets(call)); });
+  }
+  return std::exchange(targets_now_, {});
+}
+
+void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Written>& written) {
+  const auto is_inside = [this](const Written& write) {
+    return !storages_.at(write.memory).is_outside;
+  };
+  const bool is_run_again =
+      !call.traits.returns_only_arguments || std::any_of(written.begin(), written.end(), is_inside);
+  for (const Written& write : written) {
+    if (is_inside(write)) {
+      prepare_write_inside(write);
+    } else {
+      prepare_write_outside(&call, write, is_run_again, !call.traits.undeclared);
+    }
+  }
+}
+
+// See Note [What is not on the tape].
+void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written& write,
+                                         bool is_run_again, bool is_read_by_it) {
+  Tape::Given& before = tape_.given.at(write.before);
+  // Batch norm saves its statistics, and means those that it leaves.
+  const bool is_saved_for_later = !is_read_by_it && std::find(saved_now_.begin(), saved_now_.end(),
+                                                              write.before) != saved_now_.end();
+  const bool is_read = info_[write.before].is_read && !is_saved_for_later;
+  if (is_read || (is_run_again && is_read_by_it)) {
+    before.why = Why::kCopied;
+    before.parameter.reset();
+    const at::Tensor state = call == nullptr ? write.tensor : state_of(*call, write);
+    if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
+      before.kept = KeptResult(copy_of(state));
+      before.geometry = geometry_of(write.tensor);
+      return;
+    }
+    const bool is_storage = before.geometry != Tape::kNone;
+    before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor));
+    before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
+  } else if (is_run_again) {
+    before.why = Why::kScratch;
+    if (before.parameter.defined()) {
+      before.parameter.reset();
+      before.kept = KeptResult(write.tensor);
+      before.geometry = geometry_of(write.tensor);
+    }
+  }
+}
+
+at::Tensor TapeRecorder::state_of(const OperatorCall& call, const Written& write) {
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    std::uint32_t element = 0;
+    at::Tensor state;
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (tensor.is_same(write.tensor)) {
+        state = state_before(call, index, element, tensor);
+      }
+      ++element;
+    });
+    if (state.defined()) {
+      return state;
+    }
+  }
+  return write.tensor;
+}
+
+// What the policy keeps in a store stays as it is.
+void TapeRecorder::prepare_stored(const Written& write) {
+  if (Tape::Given* const kept = given(write.before); kept != nullptr && kept->kept.stored) {
+    kept->kept.take_snapshot(whole(write.before, write.tensor));
+    kept->geometry = info_[write.before].geometry;
+  }
+}
+
+// What the policy keeps follows the write, unless the earlier state is needed.
+void TapeRecorder::prepare_write_inside(const Written& write) {
+  prepare_stored(write);
+  Tape::Given* const kept = given(write.before);
+  if (kept == nullptr || !kept->kept.alias.defined() || !info_[write.before].is_read) {
+    return;
+  }
+  const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
+  if (creator.is_pinned || is_must(creator.decision)) {
+    kept->kept = KeptResult(copy_of(kept->kept.alias), kept->kept.store);
+    kept->geometry = geometry_of(kept->kept.alias);
+  } else {
+    forget(write.before);
+  }
+}
+
+void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
+                               bool is_run_again) {
+  for (const Written& write : written) {
+    writes_to_be_counted_.push_back({write.tensor, version_of(write.tensor), write.before,
+                                     static_cast<TapeValueId>(tape_.values.size())});
+    if (!storages_.at(write.memory).is_outside) {
+      note_write_inside(call, write);
+      continue;
+    }
+    Tape::Given& before = tape_.given.at(write.before);
+    if (before.why == Why::kOutside && !before.lost && !call.traits.undeclared &&
+        !before.parameter.defined()) {
+      before.lost = lost_words(before);  // also where an enclosing replay leaves the write out
+    }
+    const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);
+    written_now_.push_back(after);
+    info_[after].is_statistics = call.traits.undeclared;
+    if (is_run_again) {
+      tape_.writes.push_back({write.before, Tape::kNone});
+    }
+  }
+}
+
+// Whether it is as likely to be filled through a pointer when it has been filled with a constant.
+// A large one that is filled in parts, maybe in many, would take long to compare as often.
+bool TapeRecorder::stays_factorys(const ValueInfo& before, const ValueInfo& now,
+                                  const at::Tensor& written) {
+  constexpr std::int64_t kQuicklyCompared = 4096;
+  const bool is_written_whole = static_cast<std::int64_t>(written.nbytes()) == now.bytes;
+  const bool is_never_compared = !written.is_cpu();
+  return is_written_whole || ((before.is_factorys || before.unfilled_bytes > 0) &&
+                              (is_never_compared || now.bytes <= kQuicklyCompared));
+}
+
+void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& write) {
+  const auto index = static_cast<std::uint32_t>(tape_.operators.size());
+  const ValueInfo before = info_[write.before];
+  const TapeValueId after =
+      new_value(write.memory, write.tensor, {.op = index}, /*is_outside=*/false);
+  ValueInfo& info = info_[after];
+  const std::int64_t grown_bytes = info.bytes - before.bytes;  // an out= argument may be resized
+  info.geometry = grown_bytes == 0 ? before.geometry : geometry_of(flat(write.tensor));
+  const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
+  info.unfilled_bytes =
+      std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
+  info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
+  info.sample = samples_now_ ? sample_of(write.tensor, info.is_factorys) : 0;
+  tape_.writes.push_back({write.before, after});
+  const Tape::Given* const kept = given(write.before);
+  if (kept != nullptr && kept->kept.alias.defined() && !before.is_read) {
+    std::shared_ptr<ActivationStore> store = kept->kept.store;
+    forget(write.before);
+    keep(after, whole(after, write.tensor), std::move(store));
+    written_now_.push_back(after);
+  }
+}
+
+// What forward does here, no replay does: what it leaves behind is given.
+void TapeRecorder::run_unseen(const OperatorCall& call) {
+  const std::vector<Written> written = written_by(call);
+  if (call.traits.is_inplace_view) {
+    run_reshaping(call, written);
+    return;
+  }
+  for (const Written& write : written) {
+    prepare_unseen_write(&call, write);
+  }
+  pass_on(call, next_);
+  for (const Written& write : written) {
+    written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
+  }
+}
+
+void TapeRecorder::prepare_unseen_write(const OperatorCall* call, const Written& write) {
+  if (storages_.at(write.memory).is_outside) {
+    prepare_write_outside(call, write, /*is_run_again=*/false, /*is_read_by_it=*/true);
+  } else {
+    prepare_write_inside(write);
+  }
+}
+
+// Only the tensor changes, not what is in memory. But resize_() may give the storage more memory,
+// whose other part no operator fills.
+void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Written>& written) {
+  const auto bytes_of = [](const Written& write) {
+    return write.tensor.has_storage() ? write.tensor.storage().nbytes() : 0;
+  };
+  std::vector<std::size_t> bytes;
+  for (const Written& write : written) {
+    bytes.push_back(bytes_of(write));
+    prepare_stored(write);  // autograd counts it as a write
+  }
+  pass_on(call, next_);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const Written& write = written[i];
+    written_now_.push_back(write.before);  // likewise
+    if (key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
+      prepare_unseen_write(nullptr, write);
+      written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
+    }
+  }
+}
+
+PolicyRegion::Decision TapeRecorder::decision_of(std::uint32_t index) {
+  Tape::Operator& op = tape_.operators[index];
+  return {&op.op.operator_name(), op.ordinal, &op.decision, &op.is_pinned};
+}
+
+std::optional<PolicyRegion::Decision> TapeRecorder::creator_of(const at::Tensor& tensor) {
+  const auto found = storages_.find(key_of(tensor));
+  if (found == storages_.end() || found->second.is_outside) {
+    return std::nullopt;
+  }
+  return decision_of(tape_.values[found->second.current].op);
+}
+
+PolicyRegion::Decision TapeRecorder::last_operator() {
+  return decision_of(static_cast<std::uint32_t>(tape_.operators.size() - 1));
+}
+
+bool TapeRecorder::has_last_written() const {
+  const Tape::Operator& op = tape_.operators.back();
+  return op.end_write > op.first_write;
+}
+
+void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
+  Tape::Operator& op = tape_.operators.back();
+  op.decision = answer.policy;
+  op.is_asked = true;
+  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+    if (answer.policy == CheckpointPolicy::MUST_RECOMPUTE && tape_.writes[i].after != Tape::kNone) {
+      forget(tape_.writes[i].after);
+    }
+  }
+  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+    forget(tape_.made[i].value);
+  }
+  if (!keeps(answer.policy)) {
+    return;
+  }
+  for (const c10::IValue& result : results) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      const auto found = storages_.find(key_of(tensor));
+      if (found != storages_.end() && !found->second.is_outside) {
+        const TapeValueId value = found->second.current;
+        keep(value, whole(value, tensor), store_of(answer, tensor));
+        if (has_last_written()) {
+          written_now_.push_back(value);
+        } else {
+          put_away(value);
+        }
+      }
+    });
+  }
+}
+
+bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
+  if (const auto creator = creator_of(tensor)) {
+    const TapeValueId value = storages_.at(key_of(tensor)).current;
+    if (given(value) == nullptr) {
+      keep(value, whole(value, tensor), store_of(answer, tensor));
+      put_away(value);
+    }
+    *creator->decision = answer.policy;
+  }
+  return true;
+}
+
+bool TapeRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+  if (const auto creator = creator_of(tensor)) {
+    forget(storages_.at(key_of(tensor)).current);
+    *creator->decision = decision;
+  }
+  return true;
+}
+
+// The whole of a value, given a tensor in its memory.
+at::Tensor TapeRecorder::whole(TapeValueId value, const at::Tensor& tensor) const {
+  return tape_.geometries[info_[value].geometry].look_at(tensor, 0);
+}
+
+void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
+                        std::shared_ptr<ActivationStore> store) {
+  Tape::Given kept;
+  kept.why = Why::kPolicy;
+  kept.kept = KeptResult(tensor, std::move(store));
+  kept.kept.is_in_flight = is_in_flight(value) || arrives_later_now_;
+  kept.geometry = info_[value].geometry;
+  tape_.given.insert_or_assign(value, std::move(kept));
+}
+
+// But not memory that is still to be filled. An operator may do so without counting it as a write
+// (the noise of rrelu), and a store that has seen the memory before would not look again.
+void TapeRecorder::put_away(TapeValueId value) {
+  if (info_[value].unfilled_bytes == 0) {
+    given(value)->kept.put_away();
+  }
+}
+
+bool TapeRecorder::is_in_flight(TapeValueId value) const {
+  const std::uint32_t op = tape_.values[value].op;
+  return has_transfers_ && op < tape_.operators.size() &&
+         OperatorTraits::of(tape_.operators[op].op).gives_in_flight;
+}
+
+void TapeRecorder::forget(TapeValueId value) { tape_.given.erase(value); }
+
+}  // namespace reprise::engine_internal

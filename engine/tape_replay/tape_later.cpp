@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Note [Left for later]: a large value that a few elementwise operators and batch norms compute
+// from tensors that are held anyway (slots filled in the same pass, parameters) is not kept for its
+// slot when a computation comes by. It is computed a second time when it is asked for. So the
+// dropped attention weights do not lie about beside the weights and the mask that they are the
+// product of, nor what a batch norm and a relu have made of a convolution's result beside that.
+// Backward asks for slots about in the reverse of the order in which they were saved: only slots
+// that were saved earlier count as held.
+#include <algorithm>
+
+#include "reprise/engine/tape_replay/tape_replay.h"
+
+namespace reprise::engine_internal {
+
+// What of an operator's results is to be computed again, if anything is. What that takes stays.
+std::optional<TapeValueId> TapeReplay::left_for_later(const Tape::Operator& op, Wants wants) {
+  if (!op.is_cheap) {
+    return std::nullopt;
+  }
+  const TapeValueId value = op.first_made < op.end_made ? tape_.made[op.first_made].value
+                                                        : tape_.writes[op.first_write].after;
+  const std::uint32_t slot = first_slot_of(value);
+  if (value == Tape::kNone || slot == Tape::kNone || !wants(slot)) {
+    return std::nullopt;
+  }
+  const Work& work = work_[value];
+  if (work.asked_in == pass_ || work.uses != work.pass_uses ||
+      work.base.tensor.storage().nbytes() < smallest_left_for_later.load()) {
+    return std::nullopt;
+  }
+  std::vector<TapeValueId> held;
+  std::vector<std::uint32_t> chain = {tape_.values[value].op};
+  if (!is_cheap_from_held(slot, chain, held)) {
+    return std::nullopt;
+  }
+  for (const TapeValueId operand : held) {
+    ++work_[operand].uses;
+    if (Base& base = work_[operand].base; !base.tensor.defined() && !is_at_hand(operand)) {
+      const auto& [number, filled] = filled_[work_[operand].filled_at];
+      base = {filled.tensor, shift_of(filled.tensor, tape_.slots[number].geometry), filled.version};
+    }
+  }
+  return value;
+}
+
+// Whether the operators of `chain`, to which it adds those before them, are cheap and start from
+// what is held, which goes to `held`, once for each use.
+bool TapeReplay::is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
+                                    std::vector<TapeValueId>& held) const {
+  constexpr std::size_t kLongest = 3;
+  for (std::size_t next = 0; next < chain.size(); ++next) {
+    const Tape::Operator& op = tape_.operators[chain[next]];
+    if (!op.is_cheap || chain.size() > kLongest) {
+      return false;
+    }
+    tape_.for_each_use(op, [&](TapeValueId value) {
+      if (is_held_beyond(slot, value)) {
+        held.push_back(value);
+      } else if (const std::uint32_t maker = tape_.values[value].op;
+                 std::find(chain.begin(), chain.end(), maker) == chain.end()) {
+        chain.push_back(maker);
+      }
+    });
+    if (std::find(chain.begin(), chain.end(), Tape::kNone) != chain.end()) {
+      return false;  // a given value that is not held
+    }
+  }
+  return true;
+}
+
+bool TapeReplay::is_held_beyond(std::uint32_t slot, TapeValueId value) const {
+  if (is_at_hand(value)) {
+    const Tape::Given& given = tape_.given.at(value);
+    const bool is_unpacked = given.input ? !given.input->is_packed() : given.kept.alias.defined();
+    return given.is_parameter || is_unpacked;
+  }
+  return work_[value].filled_in == pass_ && first_slot_of(value) < slot;
+}
+
+std::uint32_t TapeReplay::first_slot_of(TapeValueId value) const {
+  const auto first = slots_from(value);
+  return first != slots_.end() && first->first == value ? first->second : Tape::kNone;
+}
+
+}  // namespace reprise::engine_internal

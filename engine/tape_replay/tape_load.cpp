@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// How a replay comes by the tensors that its operators take and that slots are given.
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/tape_replay/tape_replay.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+// With the strides that forward's tensor had, if what has brought it back gives others.
+at::Tensor with_strides(at::Tensor tensor, const Geometry& geometry) {
+  const bool is_same = std::equal(geometry.strides.begin(), geometry.strides.end(),
+                                  tensor.strides().begin(), tensor.strides().end());
+  if (is_same) {
+    return tensor;
+  }
+  return at::empty_strided(geometry.sizes, geometry.strides, tensor.options()).copy_(tensor);
+}
+
+}  // namespace
+
+at::Tensor TapeReplay::look_at(const Tape::Tensor& tensor) {
+  const auto written = std::find_if(written_.begin(), written_.end(),
+                                    [&](const auto& entry) { return entry.first == tensor.value; });
+  const Base& base = written == written_.end() ? base_of(tensor.value) : written->second;
+  return tensor.geometry == Tape::kNone
+             ? base.tensor
+             : tape_.geometries[tensor.geometry].look_at(base.tensor, base.shift);
+}
+
+// What an operator only reads may be the value's own tensor, where that looks as forward's did.
+at::Tensor TapeReplay::argument_from(const Tape::Tensor& tensor) {
+  if (written_.empty() && tensor.geometry != Tape::kNone) {
+    const Base& base = base_of(tensor.value);
+    if (base.shift == 0 && tape_.geometries[tensor.geometry].is_of(base.tensor)) {
+      return base.tensor;
+    }
+  }
+  return look_at(tensor);
+}
+
+const TapeReplay::Base& TapeReplay::base_of(TapeValueId value) {
+  Base& base = work_[value].base;
+  if (!base.tensor.defined()) {
+    base = load(value);
+  } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
+    fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
+                          ", which has been changed in place since it was recomputed"));
+  }
+  return base;
+}
+
+TapeReplay::Base TapeReplay::load(TapeValueId value) {
+  const auto found = tape_.given.find(value);
+  TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
+  Tape::Given& given = found->second;
+  at::Tensor tensor = load_tensor(given);
+  if (given.why == Why::kOutside && is_beyond_storage(tensor)) {
+    fail_mutated(c10::str("a tensor from outside the region, ", TensorMetadata(tensor).to_string(),
+                          ", whose storage has been resized to ", tensor.storage().nbytes(),
+                          " bytes since"));
+  }
+  work_[value].is_brought_back =
+      given.kept.stored != nullptr || (given.input && given.input->is_packed());
+  if (given.geometry != Tape::kNone) {
+    tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
+  }
+  return {tensor, shift_of(tensor, given.geometry), version_of(tensor)};
+}
+
+std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, std::uint32_t geometry) const {
+  return geometry == Tape::kNone ? 0 : tensor.storage_offset() - tape_.geometries[geometry].offset;
+}
+
+// Of an outside manager's, that may have freed and gathered it since.
+at::Tensor TapeReplay::parameter_now(const Tape::Given& given) const {
+  const Geometry& geometry = tape_.geometries[given.geometry];
+  at::Tensor now = hooks_internal::detached_alias(given.parameter);
+  const bool is_whole = std::equal(geometry.sizes.begin(), geometry.sizes.end(),
+                                   now.sizes().begin(), now.sizes().end()) &&
+                        !is_beyond_storage(now);
+  if (!is_whole) {
+    throw MutationError(c10::str(
+        "[checkpoint] region '", record_.name,
+        "': ", running_ ? words(*running_) : "a saved tensor", running_ ? " reads" : " is",
+        " a parameter, ", geometry.dtype, " [", c10::Join(", ", geometry.sizes),
+        "], which has been freed since and is now ", TensorMetadata(now).to_string(),
+        " in a storage of ", now.storage().nbytes(),
+        " bytes. Whatever has freed it has to gather it before backward comes to this region"));
+  }
+  return now;
+}
+
+at::Tensor TapeReplay::load_tensor(Tape::Given& given) const {
+  if (given.parameter.defined()) {
+    return parameter_now(given);
+  }
+  const bool may_change = record_.allow_external_mutation;
+  if (given.lost && !may_change) {
+    fail_mutated(c10::str("a tensor from outside the region, ", *given.lost));
+  }
+  if (given.input) {
+    at::Tensor tensor = given.input->restore();
+    const auto change = given.input->in_place_change(tensor);
+    if (change && !may_change) {
+      fail_mutated(c10::str("a tensor from outside the region, ", *change));
+    }
+    return tensor;
+  }
+  const KeptResult& kept = given.kept;
+  if (given.why == Why::kPolicy && kept.is_mutated()) {
+    fail_kept_mutated(kept);
+  }
+  const bool is_checked = given.why == Why::kOutside || given.why == Why::kOutOfSight;
+  if (is_checked && kept.is_mutated() && !may_change) {
+    fail_mutated(c10::str("a tensor from outside the region, ", lost_words(given)));
+  }
+  return kept.get();
+}
+
+at::Tensor TapeReplay::held_tensor(std::uint32_t slot) const {
+  const KeptResult& held = tape_.held.at(slot);
+  if (held.is_mutated() && !record_.allow_external_mutation) {
+    fail_mutated(TensorMetadata(held.alias).to_string());
+  }
+  return held.alias;
+}
+
+void TapeReplay::fail_mutated(const std::string& what) const {
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name, "': ", running_ ? words(*running_) : "a saved tensor",
+      running_ ? " reads " : " is ", what,
+      ". Change a clone instead, or set allow_external_mutation to accept the new values"));
+}
+
+void TapeReplay::fail_kept_mutated(const KeptResult& kept) const {
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name, "': a tensor that the policy keeps has been mutated: ",
+      TensorMetadata(kept.alias).to_string(), ", kept at version ", kept.version,
+      ", is now at version ", version_of(kept.alias),
+      ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
+}
+
+std::string TapeReplay::words(std::uint32_t index) const {
+  const Tape::Operator& op = tape_.operators[index];
+  return c10::str("operator ", op.ordinal, ", ", op.op.operator_name());
+}
+
+}  // namespace reprise::engine_internal

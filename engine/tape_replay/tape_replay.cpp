@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/tape_replay/tape_replay.h"
+
+#include <ATen/core/List.h>
+#include <ATen/ops/clone.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/ambient/boundary.h"
+#include "reprise/engine/ambient/recomputing_scope.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/operators/c10d_work.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/report/profiler_range.h"
+#include "reprise/engine/tape/tape_context.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using Kind = Tape::Argument::Kind;
+using Why = Tape::Given::Why;
+
+}  // namespace
+
+TapeReplay::Filled TapeReplay::fill(std::optional<std::uint32_t> asked, Wants wants) {
+  const bool has_grown =
+      planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
+  if (generation_ != tape_.generation || has_grown) {
+    restart(wants);
+  }
+  absl::Cleanup is_broken = [this] { generation_.reset(); };
+  ++pass_;
+  std::vector<std::uint32_t> slots;
+  if (asked) {
+    slots = {*asked};
+  } else {
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      if (wants(slot)) {
+        slots.push_back(slot);
+      }
+    }
+  }
+  const std::vector<std::uint32_t> operators = plan(slots);
+  {
+    const ProfilerRange range("reprise::recompute", record_.name);
+    const RegionStateGuard state(record_.state);
+    const RecomputingScope recomputing;
+    const at::NoGradGuard no_grad;
+    const InterceptionScope unseen(nullptr);
+    const RngForkGuard generators(generators_of(operators));
+    wait_at_boundary(record_.synchronizes);
+    for (const std::uint32_t index : operators) {
+      run(index, wants);
+    }
+    for (const std::uint32_t slot : slots) {
+      fill_slot(slot);
+      if (const TapeValueId value = tape_.slots[slot].value; value != Tape::kNone) {
+        fill_slots_of_brought_back(value, wants);
+      }
+    }
+    wait_at_boundary(record_.synchronizes);
+  }
+  std::move(is_broken).Cancel();
+  return std::exchange(filled_, {});
+}
+
+void TapeReplay::restart(Wants wants) {
+  generation_ = tape_.generation;
+  has_transferred_ = false;
+  planned_in_.assign(tape_.operators.size(), pass_);
+  work_.assign(tape_.values.size(), {});
+  filled_.clear();
+  filled_in_.assign(tape_.slots.size(), pass_);
+  slots_.clear();
+  std::vector<bool> wanted(tape_.slots.size());
+  for (std::uint32_t slot = 0; slot < wanted.size(); ++slot) {
+    wanted[slot] = wants(slot);
+    slots_.emplace_back(tape_.slots[slot].value, slot);
+  }
+  std::sort(slots_.begin(), slots_.end());
+  std::vector<bool> operators;
+  needed_values(tape_, wanted, operators, [this](TapeValueId value) { return is_at_hand(value); });
+  for (std::size_t index = 0; index < operators.size(); ++index) {
+    if (operators[index]) {
+      tape_.for_each_use(tape_.operators[index],
+                         [this](TapeValueId value) { ++work_[value].uses; });
+    }
+  }
+}
+
+bool TapeReplay::is_at_hand(TapeValueId value) const {
+  const auto found = tape_.given.find(value);
+  if (found == tape_.given.end() || found->second.why != Why::kPolicy) {
+    return found != tape_.given.end();
+  }
+  return !tape_.recomputes_kept && !(tape_.allow_mutation && found->second.kept.is_mutated());
+}
+
+// All at once, so that their order does not depend on the order in which slots are asked for.
+void TapeReplay::plan_transfers(std::vector<std::uint32_t>& operators) {
+  if (!tape_.has_required || std::exchange(has_transferred_, true)) {
+    return;
+  }
+  for (std::uint32_t index = 0; index < tape_.operators.size(); ++index) {
+    if (tape_.operators[index].is_required) {
+      planned_in_[index] = pass_;
+      operators.push_back(index);
+    }
+  }
+}
+
+std::vector<std::uint32_t> TapeReplay::plan(const std::vector<std::uint32_t>& slots) {
+  std::vector<std::uint32_t> operators;
+  plan_transfers(operators);
+  const auto need = [&](TapeValueId value) {
+    if (value == Tape::kNone || work_[value].base.tensor.defined() || is_at_hand(value)) {
+      return;
+    }
+    const std::uint32_t op = tape_.values[value].op;
+    TORCH_INTERNAL_ASSERT(op != Tape::kNone, "a value that nothing makes");
+    if (planned_in_[op] != pass_) {
+      planned_in_[op] = pass_;
+      operators.push_back(op);
+    }
+  };
+  for (const std::uint32_t slot : slots) {
+    const TapeValueId value = tape_.slots[slot].value;
+    need(value);
+    if (value != Tape::kNone) {
+      work_[value].asked_in = pass_;
+    }
+  }
+  // NOLINTNEXTLINE(modernize-loop-convert): need() appends to them
+  for (std::size_t next = 0; next < operators.size(); ++next) {
+    tape_.for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
+      ++work_[value].pass_uses;
+      need(value);
+    });
+  }
+  std::sort(operators.begin(), operators.end());
+  return operators;
+}
+
+// Those that the operators draw from.
+std::vector<at::Generator> TapeReplay::generators_of(
+    const std::vector<std::uint32_t>& operators) const {
+  std::vector<at::Generator> generators;
+  for (const std::uint32_t index : operators) {
+    if (const std::uint32_t random = tape_.operators[index].random; random != Tape::kNone) {
+      generators.push_back(tape_.random[random].before.generator());
+    }
+  }
+  return generators;
+}
+
+void TapeReplay::run(std::uint32_t index, Wants wants) {
+  const Tape::Operator& op = tape_.operators[index];
+  running_ = index;
+  tape_.for_each_use(op, [this](TapeValueId value) {
+    --work_[value].pass_uses;
+    work_[value].uses -= work_[value].uses > 0 ? 1 : 0;
+  });
+  prepare_writes(op);
+  torch::jit::Stack stack = std::move(stack_);
+  push_arguments(op, stack);
+  const RandomDraw* const draw = op.random == Tape::kNone ? nullptr : &tape_.random[op.random];
+  if (draw != nullptr) {
+    draw->before.restore();
+  }
+  {
+    const TapeContextGuard context(tape_, tape_.contexts[op.context]);
+    // LibTorch returns out= arguments by reference, and pushes them when it has dropped its own.
+    const torch::jit::Stack held = op.end_write > op.first_write ? stack : torch::jit::Stack();
+    op.op.callBoxed(&stack);
+    if (op.transfer == Transfer::kCollective) {
+      wait_for_work(stack);
+    }
+  }
+  if (draw != nullptr && !draw->is_repeated()) {
+    throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': ", words(index), " ",
+                                    words_of_shared(draw->before.generator())));
+  }
+  take_results(index, stack);
+  fill_slots_and_free(op, wants);
+  running_.reset();
+  stack.clear();
+  stack_ = std::move(stack);
+}
+
+// What an operator writes to is its own: nobody else reads it later, or it is a copy. But what is
+// in flight comes in its own memory only.
+void TapeReplay::prepare_writes(const Tape::Operator& op) {
+  written_.clear();
+  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+    const TapeValueId before = tape_.writes[i].before;
+    Work& work = work_[before];
+    const bool is_shared = is_at_hand(before) || work.uses > 0 || work.pass_uses > 0;
+    Base base = base_of(before);
+    const bool may_be_written =
+        !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;
+    if (may_be_written) {
+      work.base = {};
+    } else if (op.transfer != Transfer::kWait) {
+      base.tensor = at::clone(base.tensor.has_storage() ? flat(base.tensor) : base.tensor);
+      base.version = 0;
+    }
+    written_.emplace_back(before, std::move(base));
+  }
+}
+
+void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& stack) {
+  const auto tensor_at = [&](std::uint32_t i) {
+    const Tape::Argument& argument = tape_.arguments[i];
+    return argument.kind == Kind::kConstant ? tape_.constants[argument.number]
+                                            : argument_from({argument.number, argument.geometry});
+  };
+  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
+    const Tape::Argument& argument = tape_.arguments[i];
+    if (argument.kind == Kind::kTensorList) {
+      c10::List<at::Tensor> list;
+      for (std::uint32_t element = 0; element < argument.number; ++element) {
+        list.push_back(c10::IValue(tensor_at(++i)).toTensor());
+      }
+      stack.emplace_back(std::move(list));
+    } else if (argument.kind == Kind::kOptionalTensorList) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (std::uint32_t element = 0; element < argument.number; ++element) {
+        at::Tensor tensor = c10::IValue(tensor_at(++i)).toTensor();
+        list.push_back(tensor.defined() ? std::optional(std::move(tensor)) : std::nullopt);
+      }
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.push_back(tensor_at(i));
+    }
+  }
+}
+
+void TapeReplay::take_results(std::uint32_t index, const torch::jit::Stack& stack) {
+  const Tape::Operator& op = tape_.operators[index];
+  std::uint32_t ordinal = 0;
+  std::uint32_t next = op.first_made;
+  for (const c10::IValue& result : stack) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      if (next == op.end_made || tape_.made[next].ordinal != ordinal++) {
+        return;
+      }
+      const Tape::Made& made = tape_.made[next++];
+      if (!tape_.geometries[made.geometry].is_of(tensor)) {
+        throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': ", words(index),
+                                        " gives ", TensorMetadata(tensor).to_string(),
+                                        " in the recomputation, and gave another shape, ",
+                                        "dtype or layout in forward"));
+      }
+      work_[made.value].base = {tensor, 0, version_of(tensor)};
+    });
+  }
+  for (std::size_t i = 0; i < written_.size(); ++i) {
+    const Tape::Write& write = tape_.writes[op.first_write + i];
+    if (write.after != Tape::kNone) {
+      written_[i].second.version = version_of(written_[i].second.tensor);
+      work_[write.after].base = std::move(written_[i].second);
+    }
+  }
+  written_.clear();
+}
+
+void TapeReplay::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
+  const std::optional<TapeValueId> later = left_for_later(op, wants);
+  const auto finish = [&](TapeValueId value) {
+    if (value != later) {
+      fill_slots_of(value, wants);
+    }
+    free_if_unused(value);
+  };
+  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+    finish(tape_.made[i].value);
+  }
+  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+    if (tape_.writes[i].after != Tape::kNone) {
+      finish(tape_.writes[i].after);
+    }
+  }
+  tape_.for_each_use(op, [&](TapeValueId value) {
+    fill_slots_of_brought_back(value, wants);
+    free_if_unused(value);
+  });
+}
+
+void TapeReplay::free_if_unused(TapeValueId value) {
+  if (work_[value].uses == 0 && work_[value].pass_uses == 0) {
+    work_[value].base = {};
+  }
+}
+
+std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator TapeReplay::slots_from(
+    TapeValueId value) const {
+  return std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
+}
+
+void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
+  for (auto next = slots_from(value); next != slots_.end() && next->first == value; ++next) {
+    if (wants(next->second)) {
+      fill_slot(next->second);
+    }
+  }
+}
+
+void TapeReplay::fill_slot(std::uint32_t slot) {
+  if (filled_in_[slot] == pass_) {
+    return;
+  }
+  filled_in_[slot] = pass_;
+  const bool is_held = tape_.slots[slot].value == Tape::kNone;
+  at::Tensor tensor = is_held ? held_tensor(slot) : look_at(tape_.slots[slot]);
+  if (tape_.slots[slot].geometry == Tape::kNone) {
+    tensor = hooks_internal::detached_alias(tensor);
+  }
+  check_contents(slot, tensor);
+  const std::int64_t version = version_of(tensor);
+  filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version});
+  if (is_held) {
+    return;
+  }
+  const TapeValueId value = tape_.slots[slot].value;
+  work_[value].filled_in = pass_;
+  work_[value].filled_at = static_cast<std::uint32_t>(filled_.size() - 1);
+  if (is_at_hand(value) && !work_[value].is_brought_back) {
+    free_if_unused(value);
+  }
+}
+
+// Bringing it back again would cost as much again.
+void TapeReplay::fill_slots_of_brought_back(TapeValueId value, Wants wants) {
+  if (work_[value].is_brought_back) {
+    fill_slots_of(value, wants);
+    work_[value].is_brought_back = false;
+    free_if_unused(value);
+  }
+}
+
+void TapeReplay::check_contents(std::uint32_t slot, const at::Tensor& tensor) const {
+  if (tape_.slots[slot].is_written_since) {
+    return;
+  }
+  if (auto difference =
+          record_.slots[slot].difference_of_contents(tensor, record_.check_options())) {
+    throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': slot ", slot,
+                                    " (result of ", record_.slots[slot].producer(),
+                                    ") is not recomputed as it was saved: ", *difference));
+  }
+}
+
+}  // namespace reprise::engine_internal

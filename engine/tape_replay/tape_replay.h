@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tape replay: computes the values that slots ask for, below autograd, and runs no operator that
+// they do not depend on.
+//
+// Note [When a value is freed]: what has been computed stays as long as an operator that a wanted
+// slot depends on has still to read it, so that each operator runs once a session. Slots that a
+// computation comes by are filled on the way. See also Note [Left for later].
+#ifndef REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_
+#define REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "reprise/engine/recomputation/region_record.h"
+#include "reprise/engine/tape/tape.h"
+
+namespace reprise::engine_internal {
+
+// What a replay supplies for one slot.
+struct RecomputedTensor {
+  at::Tensor tensor;
+  std::int64_t version = 0;
+};
+
+// In bytes. Tests lower it.
+inline std::atomic<std::size_t> smallest_left_for_later{std::size_t{256} * 1024};
+
+// Lives as long as a session. One thread at a time.
+class TapeReplay {
+ public:
+  using Filled = std::vector<std::pair<std::uint32_t, RecomputedTensor>>;
+
+  explicit TapeReplay(RegionRecord& record) : record_(record), tape_(*record.tape) {}
+
+  // Whether a slot's tensor is wanted.
+  using Wants = absl::FunctionRef<bool(std::uint32_t slot)>;
+
+  // The tensors of the slot `asked`, or, without one, of all that are wanted, and of further ones
+  // that are wanted. Throws MutationError, DeterminismError, or what an operator throws.
+  Filled fill(std::optional<std::uint32_t> asked, Wants wants);
+
+  // What has been supplied is wanted again: the next call computes as the first one did.
+  void start_anew() { generation_.reset(); }
+
+ private:
+  // A tensor in the memory that holds a value. Offsets there are larger by `shift` than in forward.
+  struct Base {
+    at::Tensor tensor;
+    std::int64_t shift = 0;
+    std::int64_t version = 0;
+  };
+  struct Work {
+    Base base;
+    std::uint32_t uses = 0;        // by operators that have not run, in this session
+    std::uint32_t pass_uses = 0;   // in this pass
+    std::uint32_t asked_in = 0;    // the pass that was to compute it for a slot
+    std::uint32_t filled_in = 0;   // the pass that has filled slots with it
+    std::uint32_t filled_at = 0;   // the last of those, in filled_
+    bool is_brought_back = false;  // by hooks or a store: not to be done twice
+  };
+
+  void restart(Wants wants);
+  std::vector<std::uint32_t> plan(const std::vector<std::uint32_t>& slots);
+  void plan_transfers(std::vector<std::uint32_t>& operators);
+  bool is_at_hand(TapeValueId value) const;
+  std::vector<at::Generator> generators_of(const std::vector<std::uint32_t>& operators) const;
+  void run(std::uint32_t index, Wants wants);
+  void prepare_writes(const Tape::Operator& op);
+  void push_arguments(const Tape::Operator& op, torch::jit::Stack& stack);
+  void take_results(std::uint32_t index, const torch::jit::Stack& stack);
+  void fill_slots_and_free(const Tape::Operator& op, Wants wants);
+  std::optional<TapeValueId> left_for_later(const Tape::Operator& op, Wants wants);
+  bool is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
+                          std::vector<TapeValueId>& held) const;
+  bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
+  std::uint32_t first_slot_of(TapeValueId value) const;
+  // The first entry of slots_ that belongs to the value or to a later one.
+  std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator slots_from(
+      TapeValueId value) const;
+  void free_if_unused(TapeValueId value);
+
+  const Base& base_of(TapeValueId value);
+  Base load(TapeValueId value);
+  at::Tensor load_tensor(Tape::Given& given) const;
+  at::Tensor parameter_now(const Tape::Given& given) const;
+  // Of a tensor that had the geometry in forward; 0 without one.
+  std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;
+  at::Tensor look_at(const Tape::Tensor& tensor);
+  at::Tensor argument_from(const Tape::Tensor& tensor);
+  void fill_slots_of(TapeValueId value, Wants wants);
+  void fill_slots_of_brought_back(TapeValueId value, Wants wants);
+  void fill_slot(std::uint32_t slot);
+  at::Tensor held_tensor(std::uint32_t slot) const;
+  void check_contents(std::uint32_t slot, const at::Tensor& tensor) const;
+
+  [[noreturn]] void fail_mutated(const std::string& what) const;
+  [[noreturn]] void fail_kept_mutated(const KeptResult& kept) const;
+  std::string words(std::uint32_t index) const;
+
+  RegionRecord& record_;
+  Tape& tape_;
+  std::optional<std::uint32_t> generation_;
+  std::uint32_t pass_ = 0;
+  bool has_transferred_ = false;                              // in this session
+  std::vector<std::uint32_t> planned_in_;                     // the pass, of each operator
+  std::vector<Work> work_;                                    // of each value
+  std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value
+  std::vector<std::uint32_t> filled_in_;                      // the pass, of each slot
+  std::vector<std::pair<TapeValueId, Base>> written_;         // before, by the operator that runs
+  std::optional<std::uint32_t> running_;                      // the operator, for errors
+  torch::jit::Stack stack_;                                   // empty; keeps its memory
+  Filled filled_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_

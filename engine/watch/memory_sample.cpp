@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/watch/memory_sample.h"
+
+#include <c10/core/StorageImpl.h>
+#include <c10/util/complex.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "reprise/engine/operators/storage_id.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+constexpr std::size_t kSmallBytes = 240;  // up to which XXH3 is as fast as to collect words
+
+MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
+  std::array<std::uint64_t, 8> words;
+  constexpr std::size_t kWordBytes = sizeof(words[0]);
+  const std::size_t step = (bytes - kWordBytes) / (words.size() - 1);
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    std::memcpy(&words[i], memory + i * step, kWordBytes);
+  }
+  std::memcpy(&words.back(), memory + bytes - kWordBytes, kWordBytes);
+  return XXH3_64bits(words.data(), sizeof(words));
+}
+
+// In row-major order.
+std::size_t place_of_element(const at::Tensor& tensor, std::int64_t index) {
+  std::int64_t place = tensor.storage_offset();
+  for (std::int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
+    place += index % tensor.size(dim) * tensor.stride(dim);
+    index /= tensor.size(dim);
+  }
+  return static_cast<std::size_t>(place) * tensor.itemsize();
+}
+
+}  // namespace
+
+MemorySample sample_elements(const at::Tensor& tensor) {
+  constexpr std::int64_t kMost = 16;
+  const std::int64_t last = tensor.numel() - 1;
+  const auto* memory =
+      static_cast<const std::byte*>(storage_of(tensor)->_mutable_data_ptr_no_checks().get());
+  if (memory == nullptr || last < 0) {
+    return 0;
+  }
+  std::array<std::byte, kMost * sizeof(c10::complex<double>)> sample;
+  const std::size_t bytes = tensor.itemsize();
+  const std::int64_t steps = std::min(last, kMost - 1);
+  for (std::int64_t i = 0; i <= steps; ++i) {
+    const std::int64_t index = steps == 0 ? 0 : i * last / steps;
+    std::memcpy(sample.data() + static_cast<std::size_t>(i) * bytes,
+                memory + place_of_element(tensor, index), bytes);
+  }
+  return XXH3_64bits(sample.data(), static_cast<std::size_t>(steps + 1) * bytes) | 1;
+}
+
+MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
+  c10::StorageImpl* const storage = storage_of(tensor);
+  return storage == nullptr ? 0 : sample_storage(*storage, of_all_bytes);
+}
+
+MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes) {
+  if (storage.device_type() != c10::DeviceType::CPU) {
+    return 0;
+  }
+  const std::size_t bytes = storage.nbytes();
+  // Takes no pointer that copies on write would answer to.
+  const auto* memory = static_cast<const std::byte*>(storage._mutable_data_ptr_no_checks().get());
+  if (memory == nullptr || bytes == 0) {
+    return 0;
+  }
+  const bool is_small = bytes <= kSmallBytes;
+  return (of_all_bytes || is_small ? XXH3_64bits(memory, bytes) : sample_words(memory, bytes)) | 1;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/watch/replay_watch.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/hooks/storage/kept_tensor.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Of memory that a replay has found or left otherwise than forward: no hash of forward's.
+constexpr Provenance kChanged = 0x9a3c51f7;
+
+}  // namespace
+
+void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
+  inner_ = &next;
+  made_.reserve(inputs.size() + forward_.operators.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    if (!input.defined() || !ProvenanceMap::is_followed(input)) {
+      continue;
+    }
+    made_.add_input(input, forward_.input_numbers[i],
+                    input.storage_offset() - forward_.input_offsets[i]);
+  }
+}
+
+void ReplayWatch::intercept(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  matched_.reset();
+  change_.reset();
+  if (traits.is_view) {
+    const bool is_opaque = ProvenanceMap::views_opaque(call);
+    inner_->intercept(call);
+    if (is_opaque) {
+      made_.note_views(call);
+    }
+    return;
+  }
+  if (is_bypassed()) {
+    intercept_hidden(call);
+    return;
+  }
+  if (is_cast_of_parameter(call)) {
+    inner_->intercept(call);
+    made_.note_cast(call);
+    return;
+  }
+  ProvenanceMap::Call described = describe(call);
+  ++calls_;
+  matched_ = match(described.hash);
+  const std::uint32_t origin = origin_for(call, described);
+  if (origin != described.origin) {
+    described.hash = ~described.hash;
+  }
+  compare_reads(call, described);
+  const std::vector<at::Tensor> wrapped =
+      described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
+  const std::optional<Draw> draw = draw_of(call);
+  made_.note_writes(call, described, origin);
+  inner_->intercept(call);
+  if (!wrapped.empty()) {
+    compare_wrapped(call, wrapped);
+  }
+  made_.note_results(call, described, origin);
+  if (draw) {
+    compare_draw(call, *draw);
+  }
+}
+
+ProvenanceMap::Call ReplayWatch::describe(const OperatorCall& call) {
+  ProvenanceMap::Call described = made_.call_of(call);
+  bool has_added = false;
+  if (described.has_unknown) {
+    for (const c10::IValue& argument : call.arguments()) {
+      for_each_tensor(argument, [&](const at::Tensor& tensor) {
+        has_added = add_left_over(tensor) || has_added;
+      });
+    }
+  }
+  if (has_added) {
+    described = made_.call_of(call);
+  }
+  return described;
+}
+
+void ReplayWatch::intercept_hidden(const OperatorCall& call) {
+  for (const at::Tensor* const tensor : made_.call_of(call).outside) {
+    const auto read = forward_.hidden_reads.find(storage_id_of(*tensor));
+    const std::int64_t version = hooks_internal::version_of(*tensor);
+    if (checks_outside_ && read != forward_.hidden_reads.end() && read->second != version) {
+      change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                         TensorMetadata(*tensor).to_string(), ", at version ", version,
+                         ", forward read it at version ", read->second);
+    }
+  }
+  inner_->intercept(call);
+  made_.note_hidden(call);
+}
+
+// Forward has made it, and the region's code finds it again, as a mask that is made once.
+bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
+  if (!ProvenanceMap::is_followed(tensor) || made_.find(storage_id_of(tensor)) != nullptr) {
+    return false;
+  }
+  const StorageId memory = storage_id_of(tensor);
+  for (std::size_t i = 0; i < forward_.input_storages.size(); ++i) {
+    if (forward_.input_storages[i]._unsafe_get_target() == memory) {
+      made_.add_input(tensor, forward_.input_numbers[i], 0);
+      return true;
+    }
+  }
+  const auto left = forward_.left.find(memory);
+  if (left == forward_.left.end()) {
+    return false;
+  }
+  const auto& entry = left->second;
+  if (checks_outside_ && hooks_internal::version_of(tensor) > entry.version) {
+    origins_.push_back(c10::str("it depends on a tensor that the region's forward has made, ",
+                                TensorMetadata(tensor).to_string(),
+                                ", and that has been changed in place since"));
+    made_.add(tensor,
+              {.hash = ~entry.hash, .origin = static_cast<std::uint32_t>(origins_.size() - 1)});
+  } else {
+    made_.add(tensor, {.hash = entry.hash});
+  }
+  return true;
+}
+
+std::optional<std::uint32_t> ReplayWatch::match(Provenance hash) {
+  const auto& operators = forward_.operators;
+  if (next_ < operators.size() && operators[next_].hash == hash) {
+    return next_++;
+  }
+  const auto found = find(hash);
+  if (found && *found >= next_) {
+    next_ = *found + 1;
+  }
+  return found;
+}
+
+// The next such operator of forward's, or else the last one.
+std::optional<std::uint32_t> ReplayWatch::find(Provenance hash) {
+  if (!positions_) {
+    positions_.emplace();
+    for (std::uint32_t i = 0; i < forward_.operators.size(); ++i) {
+      (*positions_)[forward_.operators[i].hash].push_back(i);
+    }
+  }
+  const auto found = positions_->find(hash);
+  if (found == positions_->end()) {
+    return std::nullopt;
+  }
+  const auto& positions = found->second;
+  const auto next = std::lower_bound(positions.begin(), positions.end(), next_);
+  return next == positions.end() ? positions.back() : *next;
+}
+
+std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
+                                      const ProvenanceMap::Call& described) {
+  if (described.origin != ProvenanceMap::kNone) {
+    return described.origin;
+  }
+  if (!matched_) {
+    const auto& operators = forward_.operators;
+    return new_origin(c10::str(
+        words_for(call), ", which forward did not run, or ran on other numbers or tensors",
+        next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
+                                 : ""));
+  }
+  return ProvenanceMap::kNone;
+}
+
+std::string ReplayWatch::words_for(const OperatorCall& call) const {
+  return c10::str("it depends on operator ", calls_ - 1, " of the recomputation, ",
+                  call.op.operator_name());
+}
+
+std::uint32_t ReplayWatch::new_origin(std::string words) {
+  origins_.push_back(std::move(words));
+  return static_cast<std::uint32_t>(origins_.size() - 1);
+}
+
+std::optional<ReplayWatch::Draw> ReplayWatch::draw_of(const OperatorCall& call) {
+  const at::Generator generator = preserves_rng_ ? generator_of(call) : at::Generator();
+  if (!generator.defined()) {
+    return std::nullopt;
+  }
+  if (const auto [entry, is_new] = drawn_.try_emplace(generator.unsafeGetGeneratorImpl()); is_new) {
+    entry->second = std::make_unique<RngForkGuard>(std::vector<at::Generator>{generator});
+  }
+  const auto forward = matched_ ? forward_.positions.find(*matched_) : forward_.positions.end();
+  if (forward == forward_.positions.end() || forward->second == 0) {
+    return std::nullopt;
+  }
+  Draw draw{generator, forward->second, {}};
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index),
+                    [&](const at::Tensor& tensor) { draw.written.push_back(tensor); });
+  }
+  return draw;
+}
+
+// See Note [Shared generators].
+void ReplayWatch::compare_draw(const OperatorCall& call, const Draw& draw) {
+  if (position_of(draw.generator) == draw.position_after) {
+    return;
+  }
+  const std::uint32_t origin =
+      new_origin(c10::str(words_for(call), ", which ", words_of_shared(draw.generator)));
+  const auto mark = [&](const at::Tensor& tensor) {
+    made_.add(tensor, {.hash = kChanged, .origin = origin});
+  };
+  std::for_each(draw.written.begin(), draw.written.end(), mark);
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, mark);
+  }
+}
+
+// See Note [Wrapped memory].
+void ReplayWatch::compare_wrapped(const OperatorCall& call,
+                                  const std::vector<at::Tensor>& written) {
+  const auto forward = matched_ && checks_outside_ ? forward_.wrapped_writes.find(*matched_)
+                                                   : forward_.wrapped_writes.end();
+  if (forward == forward_.wrapped_writes.end() || forward->second.size() != written.size()) {
+    return;
+  }
+  const std::vector<Fingerprint> now = WrappedWrites::fingerprints(written);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (!Fingerprint::equal(now[i], forward->second[i])) {
+      const std::uint32_t origin = new_origin(
+          c10::str(words_for(call),
+                   ", which writes to memory that the region wraps itself (from_blob) and "
+                   "that forward has changed already. Wrap it before the region"));
+      made_.add(written[i], {.hash = kChanged, .origin = origin});
+    }
+  }
+}
+
+void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
+  if (!matched_ || !checks_outside_) {
+    return;
+  }
+  const auto reads = forward_.reads_of(*matched_);
+  const std::size_t count = std::min(reads.size(), described.outside.size());
+  for (std::size_t i = 0; i < count && !change_; ++i) {
+    const at::Tensor& tensor = *described.outside[i];
+    const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
+    const auto words = [&](const auto&... what) {
+      change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                         TensorMetadata(tensor).to_string(), what...);
+    };
+    const std::int64_t version = hooks_internal::version_of(tensor);
+    if (outside.storage._unsafe_get_target() != storage_id_of(tensor)) {
+      if (outside.is_alive) {
+        words(", in other memory than the tensor that forward read there");
+      }
+    } else if (version != reads[i].version) {
+      words(", at version ", version, ", forward read it at version ", reads[i].version);
+    }
+    if (!change_ && reads[i].sample != 0 && is_wrapped(tensor) &&
+        sample_elements(tensor) != reads[i].sample) {
+      words(", whose memory (from_blob) holds other values than forward read there");
+    }
+  }
+}
+
+at::Tensor ReplayWatch::state_before(const OperatorCall& call, std::uint32_t argument,
+                                     std::uint32_t element, const at::Tensor& target) {
+  const at::Tensor state = before_of(find(made_.call_of(call).hash), argument, element);
+  return state.defined() ? state : target;
+}
+
+const std::vector<c10::IValue>* ReplayWatch::told() const {
+  const auto found = matched_ ? forward_.told.find(*matched_) : forward_.told.end();
+  return found == forward_.told.end() ? nullptr : &found->second;
+}
+
+at::Tensor ReplayWatch::before(std::uint32_t argument, std::uint32_t element) const {
+  return before_of(matched_, argument, element);
+}
+
+at::Tensor ReplayWatch::before_of(std::optional<std::uint32_t> op, std::uint32_t argument,
+                                  std::uint32_t element) const {
+  const auto found = op ? forward_.befores.find(*op) : forward_.befores.end();
+  if (found != forward_.befores.end()) {
+    for (const WatchedForward::Before& before : found->second) {
+      if (before.argument == argument && before.element == element) {
+        return before.state;
+      }
+    }
+  }
+  return {};
+}
+
+Provenance ReplayWatch::provenance_of(const at::Tensor& tensor) {
+  const auto* entry = made_.find(storage_id_of(tensor));
+  if (entry == nullptr && add_left_over(tensor)) {
+    entry = made_.find(storage_id_of(tensor));
+  }
+  return made_.of(tensor, entry);
+}
+
+std::string ReplayWatch::origin_of(const at::Tensor& tensor) const {
+  const auto* const entry = made_.find(storage_id_of(tensor));
+  if (entry == nullptr || entry->origin == ProvenanceMap::kNone) {
+    return "it is another tensor than the one that forward saved here";
+  }
+  return origins_[entry->origin];
+}
+
+}  // namespace reprise::engine_internal

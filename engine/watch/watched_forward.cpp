@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/watch/watched_forward.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/random_draw.h"
+#include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/storage/kept_tensor.h"
+
+namespace reprise::engine_internal {
+
+namespace {
+
+// The region may have made it itself, out of sight, and makes another one in a replay.
+bool is_unidentified(const at::Tensor& tensor) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  const bool is_from_other_thread =
+      meta != nullptr && meta->grad_fn_ != nullptr &&
+      meta->grad_fn_->thread_id() != at::RecordFunction::currentThreadId();
+  return is_memory_lent(tensor) || is_from_other_thread;
+}
+
+}  // namespace
+
+WatchedForward::WatchedForward(std::span<const at::Tensor> inputs) {
+  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    const bool is_followed = input.defined() && ProvenanceMap::is_followed(input);
+    std::uint32_t number = i;
+    for (std::uint32_t other = 0; is_followed && other < i; ++other) {
+      if (input_storages[other]._unsafe_get_target() == input.storage().unsafeGetStorageImpl()) {
+        number = other;
+        break;
+      }
+    }
+    input_numbers.push_back(number);
+    input_offsets.push_back(is_followed ? input.storage_offset() : 0);
+    input_storages.push_back(is_followed ? weak_storage_of(input) : no_storage());
+    if (is_followed) {
+      made_.add_input(input, number, 0);
+    }
+  }
+}
+
+SlotProvenance WatchedForward::of_slot(const at::Tensor& tensor) const {
+  if (!is_on_its_thread()) {
+    return {};
+  }
+  const auto* const entry = made_.find(storage_id_of(tensor));
+  const Provenance hash = made_.of(tensor, entry);
+  if (entry == nullptr) {
+    const bool is_captured = ProvenanceMap::is_followed(tensor) && !is_unidentified(tensor);
+    return {.hash = hash, .is_captured = is_captured};
+  }
+  return {.hash = hash, .of_memory = entry->hash, .is_unset = entry->is_unset};
+}
+
+std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op) const {
+  const std::size_t first = operators[op].first_read;
+  const std::size_t end = op + 1 < operators.size() ? operators[op + 1].first_read : reads.size();
+  return std::span(reads).subspan(first, end - first);
+}
+
+void WatchedForward::complete() {
+  is_complete = true;
+  for (Outside& each : outside) {
+    each.is_alive = !each.is_unidentified && !each.storage.expired();
+  }
+  left = made_.take_alive();
+  for (const auto& input : input_storages) {
+    left.erase(input._unsafe_get_target());
+  }
+  number_of_outside_ = {};
+  std::erase_if(generators, [](const RngState& state) {
+    constexpr std::size_t kOurs = 2;                                  // here and in `drawn`
+    return state.generator().getIntrusivePtr().use_count() == kOurs;  // the region's own
+  });
+  operators.shrink_to_fit();
+  reads.shrink_to_fit();
+}
+
+bool ForwardWatch::is_outside(const at::Tensor& tensor) const {
+  return forward_.made_.find(storage_id_of(tensor)) == nullptr;
+}
+
+void ForwardWatch::settle() {
+  if (outer_ != nullptr) {
+    outer_->settle();
+  }
+}
+
+void ForwardWatch::note_recomputed(const at::Tensor& tensor, StorageId saved,
+                                   Provenance provenance) {
+  forward_.made_.note_recomputed(tensor, saved, provenance);
+  if (outer_ != nullptr) {
+    outer_->note_recomputed(tensor, saved, provenance);
+  }
+}
+
+// It may run other operators in a replay, but is to find the same tensors from outside.
+void ForwardWatch::intercept_hidden(const OperatorCall& call) {
+  for (const at::Tensor* const tensor : forward_.made_.call_of(call).outside) {
+    forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor),
+                                           hooks_internal::version_of(*tensor));
+  }
+  pass_on(call, outer_);
+  forward_.made_.note_hidden(call);
+}
+
+void ForwardWatch::intercept(const OperatorCall& call) {
+  settle();
+  const OperatorTraits& traits = call.traits;
+  if (traits.is_view) {
+    const bool is_opaque = ProvenanceMap::views_opaque(call);
+    pass_on(call, outer_);
+    if (is_opaque) {
+      forward_.made_.note_views(call);
+    }
+    return;
+  }
+  if (traits.transfer != Transfer::kNone) {
+    forward_.has_new_transfer = true;
+  }
+  ProvenanceMap& made = forward_.made_;
+  if (is_bypassed()) {
+    intercept_hidden(call);
+    return;
+  }
+  if (is_cast_of_parameter(call)) {
+    pass_on(call, outer_);
+    made.note_cast(call);
+    return;
+  }
+  const ProvenanceMap::Call described = made.call_of(call);
+  const auto index = static_cast<std::uint32_t>(forward_.operators.size());
+  forward_.operators.push_back({described.hash, &call.op.operator_name(),
+                                static_cast<std::uint32_t>(forward_.reads.size())});
+  note_reads(described);
+  if (!traits.written_arguments.empty()) {
+    note_befores(call);
+  }
+  if (traits.undeclared) {
+    note_statistics(call);
+  }
+  made.note_writes(call, described, ProvenanceMap::kNone);
+  const at::Generator generator = generator_of(call);
+  if (generator.defined()) {
+    note_generator(generator);
+  }
+  const std::vector<at::Tensor> wrapped =
+      described.has_unknown ? forward_.writes_.targets(call, made) : std::vector<at::Tensor>();
+  const bool tells_of_outside = traits.tells_host && !described.outside.empty() &&
+                                described.outside.size() == described.arguments.size();
+  pass_on(call, outer_);
+  if (generator.defined()) {
+    forward_.positions.emplace(index, position_of(generator));
+  }
+  if (!wrapped.empty()) {
+    forward_.wrapped_writes.emplace(index, WrappedWrites::fingerprints(wrapped));
+  }
+  if (tells_of_outside) {
+    forward_.told.emplace(index, call.results().vec());
+  }
+  made.note_results(call, described, ProvenanceMap::kNone);
+}
+
+void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
+  for (const at::Tensor* const tensor : described.outside) {
+    const auto next = static_cast<std::uint32_t>(forward_.outside.size());
+    const auto [number, is_new] =
+        forward_.number_of_outside_.try_emplace(storage_id_of(*tensor), next);
+    if (is_new) {
+      forward_.outside.push_back(
+          {weak_storage_of(*tensor), is_unidentified(*tensor), is_wrapped(*tensor), false});
+    }
+    const bool is_sampled = forward_.outside[number->second].is_wrapped;
+    forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
+                              is_sampled ? sample_elements(*tensor) : 0});
+  }
+}
+
+// A replay must not write to them, and runs the operator on copies of what it found here.
+void ForwardWatch::note_befores(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  if (traits.ignores_targets) {
+    return;
+  }
+  bool writes_inside = false;
+  std::vector<WatchedForward::Before> befores;
+  for (const std::uint32_t index : traits.written_arguments) {
+    std::uint32_t element = 0;
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (is_outside(tensor)) {
+        befores.push_back({index, element, tensor});
+      } else {
+        writes_inside = true;
+      }
+      ++element;
+    });
+  }
+  if (befores.empty() || (traits.returns_only_arguments && !writes_inside)) {
+    return;  // an effect alone: a replay leaves it out
+  }
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  for (WatchedForward::Before& before : befores) {
+    before.state = at::clone(hooks_internal::detached_alias(
+        state_before(call, before.argument, before.element, before.state)));
+  }
+  forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
+                           std::move(befores));
+}
+
+// Those of batch-norm in evaluation: a later one in training changes them, and no version tells.
+void ForwardWatch::note_statistics(const OperatorCall& call) {
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  std::vector<WatchedForward::Before> befores;
+  for (const std::uint32_t index : call.traits.read_statistics(call.arguments())) {
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (is_outside(tensor)) {
+        befores.push_back({index, 0, at::clone(hooks_internal::detached_alias(tensor))});
+      }
+    });
+  }
+  if (!befores.empty()) {
+    forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
+                             std::move(befores));
+  }
+}
+
+at::Tensor ForwardWatch::state_before(const OperatorCall& call, std::uint32_t argument,
+                                      std::uint32_t element, const at::Tensor& target) {
+  return engine_internal::state_before(call, argument, element, target, outer_);
+}
+
+void ForwardWatch::note_generator(const at::Generator& generator) {
+  std::vector<at::Generator>& drawn = forward_.drawn;
+  if (std::find(drawn.begin(), drawn.end(), generator) == drawn.end()) {
+    drawn.push_back(generator);
+    forward_.generators.push_back(RngState::capture(generator));
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Note [Wrapped memory]: a function region that calls from_blob() makes a new tensor in each run,
+// of version 0, and a replay writes to it again. That is right for a buffer of the region's own,
+// and wrong for one that outlives the region, which forward's writes have changed already. Nothing
+// but the contents tells them apart. So the watch compares, on the CPU, some bytes of wrapped
+// tensors from outside that an operator reads, and after each write the elements written.
+#ifndef REPRISE_ENGINE_WATCH_WRAPPED_MEMORY_H_
+#define REPRISE_ENGINE_WATCH_WRAPPED_MEMORY_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "reprise/engine/checks/fingerprint.h"
+#include "reprise/engine/checks/provenance.h"
+#include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/storage_id.h"
+
+namespace reprise::engine_internal {
+
+// True for dense tensors on the CPU whose memory no allocator of LibTorch's has made.
+bool is_wrapped(const at::Tensor& tensor);
+
+// One for each run of a region.
+class WrappedWrites {
+ public:
+  // The operator is about to run: those of its targets that this run has wrapped itself, as far as
+  // can be told. made: the memory that its operators have made.
+  std::vector<at::Tensor> targets(const OperatorCall& call, const ProvenanceMap& made);
+
+  static std::vector<Fingerprint> fingerprints(const std::vector<at::Tensor>& targets);
+
+ private:
+  absl::flat_hash_set<StorageId> written_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_WATCH_WRAPPED_MEMORY_H_

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <utility>
+
+#include "reprise/hooks/background/background.h"
+#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/storage/current_stream.h"
+#include "reprise/hooks/storage/memory_layout.h"
+
+namespace reprise::hooks_internal {
+namespace {
+
+EventPtr record_on_device(c10::Device device) {
+  const auto stream = current_stream_of(device);
+  return stream ? record_now(*stream) : nullptr;
+}
+
+// Waits for the copy.
+at::Tensor on_host(const at::Tensor& bytes, const EventPtr& put) {
+  if (!put) {
+    return bytes;
+  }
+  const c10::impl::VirtualGuardImpl device(bytes.device().type());
+  const c10::Stream stream = device.getStreamFromGlobalPool(bytes.device());
+  const c10::StreamGuard on_stream(stream);
+  put->block(stream);
+  return bytes.to(at::kCPU);
+}
+
+const std::byte* data_of(const at::Tensor& bytes) {
+  return static_cast<const std::byte*>(bytes.const_data_ptr());
+}
+
+}  // namespace
+
+BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const at::Tensor& bytes,
+                                 std::shared_ptr<ActivationStore> next)
+    : memory_(std::move(memory)),
+      next_(std::move(next)),
+      origin_(bytes),
+      device_(bytes.device()),
+      put_(record_on_device(device_)),
+      bytes_(bytes) {}
+
+BackgroundEntry::~BackgroundEntry() {
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    memory_->by_storage_.remove(origin_);
+  }
+  let_go_of_memory(State::kWritten);
+}
+
+// By the thread that has made it kLeaving or kInFlight.
+void BackgroundEntry::hand_on() {
+  auto handed_on = next_->put(bytes_);
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    handed_on_ = std::move(handed_on);
+    memory_->counters_.bytes_handed_on += static_cast<std::int64_t>(origin_.size());
+  }
+  let_go_of_memory(State::kHandedOn);
+}
+
+// What is in flight has landed when its memory is free.
+void BackgroundEntry::let_go_of_memory(State state) {
+  State was = state;
+  {
+    at::Tensor dropped;  // freed after the lock
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    was = std::exchange(state_, state);
+    if (was == State::kResident) {
+      memory_->resident_.remove(this);
+      memory_->counters_.resident_bytes -= origin_.size();
+    }
+    if (state != State::kFailed) {
+      dropped = std::exchange(bytes_, at::Tensor());
+    }
+  }
+  if (was == State::kInFlight) {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    memory_->counters_.in_flight_bytes -= origin_.size();
+    memory_->work_done_.notify_all();
+  }
+}
+
+// In flight, nobody else changes bytes_ and place_.
+void BackgroundEntry::write() {
+  std::exception_ptr failure;
+  bool is_written = false;
+  try {
+    is_written = place_->write(data_of(on_host(bytes_, put_)), origin_.size());
+    if (!is_written) {
+      hand_on();
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  {
+    const BackgroundMemory::Lock lock(memory_->mutex_);
+    memory_->failure_ = failure ? failure : memory_->failure_;
+    memory_->counters_.bytes_out += is_written ? static_cast<std::int64_t>(origin_.size()) : 0;
+  }
+  if (failure || is_written) {
+    let_go_of_memory(failure ? State::kFailed : State::kWritten);
+  }
+}
+
+void BackgroundEntry::start_read() {
+  is_being_read_ = true;
+  run_in_background([weak = weak_from_this()] {
+    if (const auto alive = weak.lock()) {
+      alive->read();
+    }
+  });
+}
+
+void BackgroundEntry::read() {
+  at::Tensor loaded;
+  std::exception_ptr failure;
+  try {
+    loaded = at::empty({static_cast<std::int64_t>(origin_.size())}, at::kByte);
+    place_->read(static_cast<std::byte*>(loaded.mutable_data_ptr()), origin_.size());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const BackgroundMemory::Lock lock(memory_->mutex_);
+  is_being_read_ = false;
+  read_error_ = failure;
+  if (!failure) {
+    loaded_ = std::move(loaded);
+    memory_->counters_.bytes_in += static_cast<std::int64_t>(origin_.size());
+  }
+  memory_->work_done_.notify_all();
+}
+
+void BackgroundEntry::prefetch() {
+  at::Tensor alive;  // let go of without the lock
+  BackgroundMemory::Lock lock(memory_->mutex_);
+  if (state_ == State::kHandedOn) {
+    lock.unlock();
+    handed_on_->prefetch();
+    return;
+  }
+  if (state_ != State::kWritten || is_being_read_ || loaded_.defined()) {
+    return;
+  }
+  alive = origin_.find_alive();
+  if (!alive.defined()) {
+    start_read();
+  }
+}
+
+at::Tensor BackgroundEntry::bring_back(bool is_own) {
+  at::Tensor found;  // let go of without the lock
+  BackgroundMemory::Lock lock(memory_->mutex_);
+  if (state_ == State::kHandedOn) {
+    lock.unlock();  // for which the background, that is to read it, may be waiting
+    return is_own ? handed_on_->get_own() : handed_on_->get();
+  }
+  // The change may have come while it was being written.
+  TORCH_CHECK(origin_.is_unchanged(), "[", memory_->options_.name,
+              "] a tensor needed for gradient computation has been modified by an "
+              "inplace operation: ",
+              origin_.size(), " bytes on ", device_, " were put at version ", origin_.version(),
+              ". Clone it before changing it");
+  while (true) {
+    found = bytes_.defined() ? bytes_ : origin_.find_alive();
+    if (found.defined()) {
+      memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
+      lock.unlock();
+      return is_own ? own_copy(found) : found;
+    }
+    found = std::exchange(loaded_, at::Tensor());
+    if (found.defined()) {
+      break;
+    }
+    wait_for_read(lock);
+  }
+  if (!device_.is_cpu()) {
+    lock.unlock();
+    found = found.to(device_);
+    lock.lock();
+  }
+  if (!is_own) {
+    origin_.note_given(found);
+  }
+  return found;
+}
+
+// After it, another thread may have got what has been read.
+void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!is_being_read_ && must_not_wait()) {
+    is_being_read_ = true;
+    lock.unlock();
+    read();
+    lock.lock();
+  } else if (!is_being_read_) {
+    start_read();
+  }
+  memory_->work_done_.wait(lock, [this] { return !is_being_read_; });
+  ++memory_->counters_.waits;
+  memory_->counters_.wait_time += std::chrono::steady_clock::now() - start;
+  if (read_error_) {
+    std::rethrow_exception(read_error_);
+  }
+}
+
+std::size_t BackgroundEntry::device_bytes() const {
+  BackgroundMemory::Lock lock(memory_->mutex_);
+  if (state_ == State::kHandedOn) {
+    lock.unlock();
+    return handed_on_->device_bytes();
+  }
+  if (bytes_.defined()) {
+    return origin_.size();
+  }
+  const std::size_t loaded = loaded_.defined() ? loaded_.nbytes() : 0;
+  lock.unlock();
+  return device_.is_cpu() ? loaded + place_->memory_bytes() : 0;
+}
+
+}  // namespace reprise::hooks_internal

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What stores do whose work takes long: storages, each once, on their way to some place and back,
+// by threads of the background.
+#ifndef REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
+#define REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/background_counters.h"
+#include "reprise/hooks/storage/host_buffers.h"
+#include "reprise/hooks/storage/storage_origin.h"
+
+namespace reprise::hooks_internal {
+
+// Where the bytes of one storage lie while they are not in memory. Destroying it gives it up.
+class Place {
+ public:
+  Place() = default;
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  virtual ~Place() = default;
+
+  // Take long, and may throw. False: this is no place for such bytes.
+  virtual bool write(const std::byte* bytes, std::size_t size) = 0;
+  virtual void read(std::byte* bytes, std::size_t size) = 0;
+  // That it takes in host memory, once written.
+  [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
+};
+
+struct BackgroundOptions {
+  const char* name;  // of the store, for errors
+  std::size_t min_bytes;
+  std::size_t max_in_flight_bytes;
+  std::size_t keep_last;
+  bool throws_failures;  // or warns, once a process
+  // A place for so many bytes, which `next` may be the end of; null for no room. May throw.
+  std::function<std::unique_ptr<Place>(std::size_t bytes,
+                                       const std::shared_ptr<ActivationStore>& next)>
+      find_place;
+};
+
+class BackgroundMemory;
+
+// One storage. Its fields belong to the lock of its BackgroundMemory. As for HostOffloader, what is
+// somebody else's code does not run under it: operators, allocators, the freeing of tensors, the
+// store that follows, handlers of warnings.
+class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
+ public:
+  // bytes: of the whole storage. next: for what finds no room.
+  BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const at::Tensor& bytes,
+                  std::shared_ptr<ActivationStore> next);
+  ~BackgroundEntry();
+  BackgroundEntry(const BackgroundEntry&) = delete;
+  BackgroundEntry& operator=(const BackgroundEntry&) = delete;
+
+  void prefetch();
+  at::Tensor get() { return bring_back(/*is_own=*/false); }
+  at::Tensor get_own() { return bring_back(/*is_own=*/true); }
+  std::size_t device_bytes() const;
+  const StorageOrigin& origin() const { return origin_; }
+
+ private:
+  friend class BackgroundMemory;
+  // kLeaving: some thread looks for a place, or hands it on. kFailed: it stays in memory.
+  enum class State { kResident, kLeaving, kInFlight, kFailed, kHandedOn, kWritten };
+
+  // By the threads that do the work.
+  void write();
+  void read();
+
+  at::Tensor bring_back(bool is_own);
+  void start_read();
+  void let_go_of_memory(State state);
+  void hand_on();
+  void wait_for_read(std::unique_lock<std::mutex>& lock);
+
+  const std::shared_ptr<BackgroundMemory> memory_;
+  const std::shared_ptr<ActivationStore> next_;
+  StorageOrigin origin_;
+  const c10::Device device_;
+  EventPtr put_;  // what the device's stream had queued then; null on the CPU
+
+  State state_ = State::kResident;
+  at::Tensor bytes_;  // until it is written
+  std::unique_ptr<Place> place_;
+  bool is_being_read_ = false;
+  at::Tensor loaded_;  // on the CPU
+  std::exception_ptr read_error_;
+  std::unique_ptr<StoredTensor> handed_on_;
+};
+
+class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
+ public:
+  explicit BackgroundMemory(BackgroundOptions options) : options_(std::move(options)) {}
+
+  const BackgroundOptions& options() const { return options_; }
+  static bool takes(c10::Device /*device*/) { return true; }
+
+  // The entry of the storage of `bytes`, a new one unless there is one of this version.
+  std::shared_ptr<BackgroundEntry> keep(const at::Tensor& bytes,
+                                        const std::shared_ptr<ActivationStore>& next);
+
+  void count_handed_on(std::size_t bytes);
+  BackgroundCounters counters();
+  void flush();
+
+ private:
+  friend class BackgroundEntry;
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Without the lock.
+  void send_oldest();
+  std::shared_ptr<BackgroundEntry> take_oldest();
+  void send(BackgroundEntry& entry);
+  std::unique_ptr<Place> find_place(const BackgroundEntry& entry);
+  void wait_for_room();
+  void tell_failure();
+
+  const BackgroundOptions options_;
+  std::mutex mutex_;
+  std::condition_variable work_done_;
+  EntriesByStorage<BackgroundEntry> by_storage_;
+  std::list<BackgroundEntry*> resident_;  // oldest first
+  std::exception_ptr failure_;            // of a write, not yet told
+  BackgroundCounters counters_;
+};
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_

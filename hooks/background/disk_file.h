@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A file without a name, which is gone when the process is, however that ends.
+#ifndef REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
+#define REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "reprise/hooks/storage/extents.h"
+
+namespace reprise::hooks_internal {
+
+// Thread-safe. Errors are c10::Errors that name the directory and what the system says.
+class DiskFile {
+ public:
+  // direct: past the page cache, where the file system can.
+  DiskFile(std::string directory, std::size_t max_bytes, bool direct);
+  ~DiskFile();
+  DiskFile(const DiskFile&) = delete;
+  DiskFile& operator=(const DiskFile&) = delete;
+
+  // Room on the disk for so many bytes, or nothing if it would be more than max_bytes. Throws if
+  // the disk is full.
+  std::optional<Extent> reserve(std::size_t bytes);
+  void give_back(const Extent& extent);
+  // Cuts off what is unused at the end.
+  void release_unused();
+
+  // Wait for the disk.
+  void write(const Extent& extent, const std::byte* bytes, std::size_t size) const;
+  void read(const Extent& extent, std::byte* bytes, std::size_t size) const;
+
+  const std::string& directory() const { return directory_; }
+  // Reserved.
+  std::size_t used_bytes() const;
+
+ private:
+  [[noreturn]] void fail(const std::string& what, int error) const;
+
+  const std::string directory_;
+  const std::size_t max_bytes_;
+  int file_ = -1;
+  bool is_direct_ = false;
+  mutable std::mutex mutex_;
+  Extents extents_;
+  std::size_t allocated_ = 0;  // the file's length
+};
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/host/host_offloader.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <chrono>
+#include <utility>
+
+namespace reprise::hooks_internal {
+
+HostOffloader::HostOffloader(HostOptions options)
+    : options_(options), buffers_(options.pin_memory, options.max_host_bytes) {}
+
+std::shared_ptr<HostEntry> HostOffloader::keep(const at::Tensor& bytes,
+                                               const std::shared_ptr<ActivationStore>& next) {
+  std::shared_ptr<HostEntry> known, entry;  // destroyed after the lock
+  {
+    HostEntry::Tensors dropped;
+    const Lock lock(mutex_);
+    known = by_storage_.find(bytes);
+    if (known && known->origin().is_of(bytes)) {
+      return known;
+    }
+    entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
+    by_storage_.add(entry);
+    resident_.push_back(entry.get());
+    counters_.resident_bytes += bytes.nbytes();
+    let_go_of_copied(dropped);
+  }
+  send_oldest();
+  return entry;
+}
+
+HostOffloader::Streams HostOffloader::streams_of(c10::Device device) {
+  const Lock lock(mutex_);
+  const auto found = streams_.find(device.index());
+  if (found != streams_.end()) {
+    return found->second;
+  }
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const Streams streams{guard.getStreamFromGlobalPool(device),
+                        guard.getStreamFromGlobalPool(device)};
+  return streams_.emplace(device.index(), streams).first->second;
+}
+
+void HostOffloader::send_oldest() {
+  while (true) {
+    std::shared_ptr<HostEntry> oldest;
+    {
+      const Lock lock(mutex_);
+      if (resident_.size() > options_.keep_last &&
+          counters_.resident_bytes > options_.max_device_bytes) {
+        oldest = take_oldest();
+      }
+    }
+    if (!oldest) {
+      break;
+    }
+    send(*oldest);
+  }
+  HostEntry::Tensors dropped;
+  const Lock lock(mutex_);
+  while (counters_.in_flight_bytes > options_.max_in_flight_bytes) {
+    in_flight_.front()->drop_device_bytes(dropped);
+  }
+}
+
+// Null if what is in the list is being destroyed by other threads, which wait for the lock.
+std::shared_ptr<HostEntry> HostOffloader::take_oldest() {
+  for (HostEntry* const entry : resident_) {
+    if (auto oldest = entry->weak_from_this().lock()) {
+      resident_.remove(entry);
+      counters_.resident_bytes -= entry->origin_.size();
+      entry->state_ = HostEntry::State::kLeaving;
+      return oldest;
+    }
+  }
+  return nullptr;
+}
+
+void HostOffloader::stay(HostEntry& entry) {
+  resident_.push_front(&entry);
+  counters_.resident_bytes += entry.origin_.size();
+  entry.state_ = HostEntry::State::kResident;
+}
+
+void HostOffloader::send(HostEntry& entry) {
+  HostEntry::Tensors dropped;
+  std::vector<HostBuffer> to_release;
+  std::optional<HostBuffers::Place> place;
+  {
+    Lock lock(mutex_);
+    if (!entry.origin_.is_unchanged()) {
+      entry.drop_device_bytes(dropped);
+      return;
+    }
+    place = take_place(lock, entry.origin_.size(), to_release);
+  }
+  HostBuffers::release(std::move(to_release));
+  if (place) {
+    start_copy_out(entry, std::move(*place));
+  } else {
+    hand_on(entry);
+  }
+}
+
+void HostOffloader::start_copy_out(HostEntry& entry, HostBuffers::Place place) {
+  const std::size_t size = entry.origin_.size();
+  EventPtr copied_out;
+  try {
+    if (!place) {
+      place = HostBuffers::make(size, buffers_.pin_memory());
+    }
+    copied_out = copy_out(entry, *place);
+  } catch (...) {
+    const Lock lock(mutex_);
+    if (place) {
+      buffers_.give_back(std::move(*place));
+    } else {
+      buffers_.give_back_room(size);
+    }
+    stay(entry);
+    throw;
+  }
+  const Lock lock(mutex_);
+  in_flight_.push_back(&entry);
+  entry.copied_out_ = std::move(copied_out);
+  entry.buffer_ = std::move(place);
+  entry.state_ = HostEntry::State::kInFlight;
+  counters_.in_flight_bytes += size;
+  counters_.bytes_out += static_cast<std::int64_t>(size);
+}
+
+void HostOffloader::hand_on(HostEntry& entry) {
+  HostEntry::Tensors dropped;
+  std::unique_ptr<StoredTensor> handed_on;
+  try {
+    handed_on = entry.next_->put(entry.device_bytes_);
+  } catch (...) {
+    const Lock lock(mutex_);
+    stay(entry);
+    throw;
+  }
+  const Lock lock(mutex_);
+  entry.drop_device_bytes(dropped);
+  entry.handed_on_ = std::move(handed_on);
+  counters_.bytes_handed_on += static_cast<std::int64_t>(entry.origin_.size());
+}
+
+EventPtr HostOffloader::copy_out(const HostEntry& entry, HostBuffer& buffer) {
+  const c10::Stream out = streams_of(entry.put_stream_.device()).out;
+  entry.put_->block(out);
+  for (const EventPtr& use : buffer.uses) {
+    use->block(out);
+  }
+  const c10::StreamGuard on_stream(out);
+  buffer.bytes.copy_(entry.device_bytes_, /*non_blocking=*/true);
+  return record_now(out);
+}
+
+std::optional<HostBuffers::Place> HostOffloader::take_place(Lock& lock, std::size_t bytes,
+                                                            std::vector<HostBuffer>& to_release) {
+  auto place = buffers_.take(bytes, to_release);
+  const auto until = std::chrono::steady_clock::now() + options_.max_wait;
+  while (!place && options_.max_wait.count() > 0 &&
+         given_back_.wait_until(lock, until) == std::cv_status::no_timeout) {
+    place = buffers_.take(bytes, to_release);
+  }
+  return place;
+}
+
+void HostOffloader::let_go_of_copied(HostEntry::Tensors& dropped) {
+  while (!in_flight_.empty() && in_flight_.front()->copied_out_->query()) {
+    in_flight_.front()->drop_device_bytes(dropped);
+  }
+}
+
+void HostOffloader::wait_for(const c10::Event& copy, const c10::Stream& stream,
+                             std::int64_t HostCounters::*waits,
+                             std::chrono::nanoseconds HostCounters::*time) {
+  if (copy.query()) {
+    copy.block(stream);
+    return;
+  }
+  const auto timed_now = [&stream] {
+    auto event =
+        std::make_shared<c10::Event>(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
+    event->record(stream);
+    return event;
+  };
+  EventPtr begin = timed_now();
+  copy.block(stream);
+  waits_.push_back({std::move(begin), timed_now(), time});
+  ++(counters_.*waits);
+  count_time_of_waits();
+}
+
+void HostOffloader::count_time_of_waits() {
+  waits_.remove_if([this](const Wait& wait) {
+    if (!wait.end->query()) {
+      return false;
+    }
+    try {
+      const std::chrono::duration<double, std::milli> time(wait.begin->elapsedTime(*wait.end));
+      counters_.*wait.time += std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+    } catch (const c10::Error&) {
+      // A device that measures no time.
+    }
+    return true;
+  });
+}
+
+void HostOffloader::count_handed_on(std::size_t bytes) {
+  const Lock lock(mutex_);
+  counters_.bytes_handed_on += static_cast<std::int64_t>(bytes);
+}
+
+HostCounters HostOffloader::counters() {
+  HostEntry::Tensors dropped;
+  const Lock lock(mutex_);
+  let_go_of_copied(dropped);
+  count_time_of_waits();
+  HostCounters counters = counters_;
+  counters.host_bytes = buffers_.bytes();
+  return counters;
+}
+
+void HostOffloader::release_unused() {
+  std::vector<HostBuffer> unused;
+  {
+    const Lock lock(mutex_);
+    unused = buffers_.take_unused();
+  }
+  HostBuffers::release(std::move(unused));
+}
+
+}  // namespace reprise::hooks_internal

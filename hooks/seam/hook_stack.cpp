@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/hooks/seam/hook_stack.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+#include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/seam/torch_version.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+
+namespace reprise::hooks_internal {
+
+using c10::ThreadLocalDebugInfo;
+
+constexpr std::string_view kHooksKindName = "REPRISE_HOOKS";
+
+c10::DebugInfoKind hooks_kind() { return own_debug_info_kind<kHooksKindName, 0xC7>(); }
+
+class HookEntry final : public c10::DebugInfoBase {
+ public:
+  explicit HookEntry(std::shared_ptr<HookProvider> provider)
+      : provider_(std::move(provider)),
+        outside_(ThreadLocalDebugInfo::current()),
+        outer_(innermost_entry()) {}
+
+  static HookEntry* innermost_entry() noexcept {
+    return static_cast<HookEntry*>(ThreadLocalDebugInfo::get(hooks_kind()));
+  }
+
+  // The innermost open entry from `entry` outwards; null if that is not to see what the thread does
+  // now, see Note [Unseen]. Entries stay valid for other threads that hold a copy of the stack.
+  static HookEntry* open_from(HookEntry* entry) noexcept {
+    while (entry != nullptr && !entry->open_.load(std::memory_order_acquire)) {
+      entry = entry->outer_;
+    }
+    return entry != nullptr && entry->depth_ < UnseenScope::depth() ? nullptr : entry;
+  }
+
+  HookProvider* provider() const noexcept { return provider_.get(); }
+  HookEntry* outer() const noexcept { return outer_; }
+
+  void push(const std::shared_ptr<HookEntry>& self) {
+    ThreadLocalDebugInfo::_push(hooks_kind(), self);
+    frame_ = ThreadLocalDebugInfo::current().get();
+  }
+
+  void close() noexcept { open_.store(false, std::memory_order_release); }
+
+  // Takes closed entries off the top of this thread's stack.
+  static void pop_closed() noexcept {
+    HookEntry* top = innermost_entry();
+    while (top != nullptr && !top->open_.load(std::memory_order_acquire) &&
+           ThreadLocalDebugInfo::current().get() == top->frame_) {
+      ThreadLocalDebugInfo::_forceCurrentDebugInfo(top->outside_);
+      top = innermost_entry();
+    }
+  }
+
+ private:
+  std::shared_ptr<HookProvider> provider_;
+  std::shared_ptr<ThreadLocalDebugInfo> outside_;  // keeps outer_ alive
+  HookEntry* outer_;
+  ThreadLocalDebugInfo* frame_ = nullptr;  // the link that holds this entry
+  const int depth_ = UnseenScope::depth();
+  std::atomic<bool> open_{true};
+};
+
+HookProvider::~HookProvider() = default;
+
+bool HookProvider::on_accumulation(const std::vector<at::Tensor>& /*leaves*/) { return false; }
+
+HookScope::HookScope(std::shared_ptr<HookProvider> provider) {
+  check_hooks_enabled();
+  ensure_engine_installed();
+  entry_ = std::make_shared<HookEntry>(std::move(provider));
+  entry_->push(entry_);
+}
+
+HookScope::~HookScope() {
+  entry_->close();
+  HookEntry::pop_closed();
+}
+
+HookProvider* innermost_provider() noexcept {
+  const HookEntry* top = HookEntry::open_from(HookEntry::innermost_entry());
+  return top == nullptr ? nullptr : top->provider();
+}
+
+bool offer_accumulation(const std::vector<at::Tensor>& leaves) {
+  for (const HookEntry* entry = HookEntry::open_from(HookEntry::innermost_entry());
+       entry != nullptr; entry = HookEntry::open_from(entry->outer())) {
+    if (entry->provider()->on_accumulation(leaves)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+HooksEnabledGuard::HooksEnabledGuard()
+    : disabled_message_(at::SavedTensorDefaultHooks::get_disabled_error_message()) {
+  if (disabled_message_) {
+    at::SavedTensorDefaultHooks::enable();
+  }
+}
+
+HooksEnabledGuard::~HooksEnabledGuard() {
+  if (disabled_message_) {
+    at::SavedTensorDefaultHooks::disable(*disabled_message_, /*fail_if_non_empty=*/false);
+  }
+}
+
+void check_hooks_enabled() {
+  if (at::SavedTensorDefaultHooks::is_enabled()) {
+    return;
+  }
+  TORCH_CHECK(false, at::SavedTensorDefaultHooks::get_disabled_error_message().value_or(
+                         "saved tensor hooks are disabled"));
+}
+
+namespace {
+
+std::atomic<TensorObserver> g_pack_observer{nullptr};
+std::atomic<TensorObserver> g_unpack_observer{nullptr};
+
+void call(const std::atomic<TensorObserver>& observer, const at::Tensor& tensor) {
+  if (const TensorObserver set = observer.load(std::memory_order_relaxed)) {
+    set(tensor);
+  }
+}
+
+}  // namespace
+
+void set_pack_observer(TensorObserver observer) noexcept { g_pack_observer.store(observer); }
+
+void set_unpack_observer(TensorObserver observer) noexcept { g_unpack_observer.store(observer); }
+
+void observe_pack(const at::Tensor& tensor) { call(g_pack_observer, tensor); }
+void observe_unpack(const at::Tensor& tensor) { call(g_unpack_observer, tensor); }
+
+at::Tensor detached_alias(const at::Tensor& tensor) {
+  const auto& impl = tensor.unsafeGetTensorImpl();
+  return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),
+                                                  /*allow_tensor_metadata_change=*/false));
+}
+
+}  // namespace reprise::hooks_internal

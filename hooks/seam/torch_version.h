@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Every difference between LibTorch versions that Reprise knows of stands here.
+#ifndef REPRISE_HOOKS_SEAM_TORCH_VERSION_H_
+#define REPRISE_HOOKS_SEAM_TORCH_VERSION_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>  // an Edge of 2.15 needs all of Node
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+// LibTorch 2.15 gave its engine a further virtual function, declared with this header.
+#if __has_include(<torch/csrc/autograd/node_creation_hook.h>)
+#define REPRISE_TORCH_HAS_NODE_CREATION_HOOKS 1
+#else
+#define REPRISE_TORCH_HAS_NODE_CREATION_HOOKS 0
+#endif
+
+namespace reprise::hooks_internal {
+
+// An owning pointer to an autograd node: std::shared_ptr up to 2.12, c10::intrusive_ptr from 2.13.
+using NodePtr = std::remove_cvref_t<decltype(torch::autograd::Edge::function)>;
+
+// A slot of our own in c10::ThreadLocalDebugInfo, which LibTorch carries to the threads of a
+// backward. It only compares kinds: an enumeration up to 2.14, where a value outside of its list
+// serves, and the address of a name from 2.15.
+template <const std::string_view& kName, std::uint8_t kNumber, class Kind = c10::DebugInfoKind>
+Kind own_debug_info_kind() {
+  if constexpr (std::is_enum_v<Kind>) {
+    return static_cast<Kind>(kNumber);
+  } else {
+    return Kind(&kName);
+  }
+}
+
+// Gathers `part` of each rank into `whole`, one after another. A template, so that only those who
+// use it need c10d's headers. The name is a new one from 2.14 on.
+template <class ProcessGroup>
+auto all_gather_into(ProcessGroup& group, at::Tensor& whole, at::Tensor& part) {
+  if constexpr (requires { group.all_gather_single(whole, part); }) {
+    return group.all_gather_single(whole, part);
+  } else {
+    return group._allgather_base(whole, part);
+  }
+}
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_SEAM_TORCH_VERSION_H_

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What SlabStore and its copies share: the slabs of each device, and who has which part of them.
+//
+// Note [Parts and streams]: a part is written and read on the streams that are current in put() and
+// get(). When it is given up, what they have queued by then is recorded; a stream that takes a part
+// of that slab waits for what others have recorded there. Events are recorded under the lock, so
+// that the one that stays is the last; nothing else of LibTorch's runs under it.
+#ifndef REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
+#define REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "reprise/hooks/slab_store.h"
+#include "reprise/hooks/storage/extents.h"
+#include "reprise/hooks/storage/host_buffers.h"
+#include "reprise/hooks/storage/storage_origin.h"
+
+namespace reprise::hooks_internal {
+
+// One piece of memory. Its fields belong to the lock of its SlabMemory.
+struct Slab {
+  Slab(c10::Device device, std::size_t size);
+
+  at::Tensor bytes;
+  Extents extents;
+  std::optional<c10::Stream> stream;                // on which it was allocated; none for the CPU
+  std::unordered_map<c10::Stream, EventPtr> given;  // the last uses of parts that were given up
+};
+using SlabList = std::list<std::shared_ptr<Slab>>;
+
+class SlabMemory;
+
+// A part of a slab, given up when destroyed.
+class SlabPart {
+ public:
+  SlabPart(std::shared_ptr<SlabMemory> memory, std::shared_ptr<Slab> slab, Extent extent)
+      : memory_(std::move(memory)), slab_(std::move(slab)), extent_(extent) {}
+  ~SlabPart();
+  SlabPart(const SlabPart&) = delete;
+  SlabPart& operator=(const SlabPart&) = delete;
+
+  // As a tensor that holds `part`.
+  static at::Tensor bytes(const std::shared_ptr<SlabPart>& part, std::size_t size);
+
+  // The current stream reads or writes it from now on.
+  void note_use();
+
+ private:
+  const std::shared_ptr<SlabMemory> memory_;
+  const std::shared_ptr<Slab> slab_;
+  const Extent extent_;
+  std::mutex mutex_;
+  std::vector<c10::Stream> streams_;
+};
+
+// One storage.
+class SlabEntry {
+ public:
+  SlabEntry(std::shared_ptr<SlabMemory> memory, const at::Tensor& bytes);
+  ~SlabEntry();
+  SlabEntry(const SlabEntry&) = delete;
+  SlabEntry& operator=(const SlabEntry&) = delete;
+
+  void prefetch() {}
+  at::Tensor get();
+  at::Tensor get_own();
+  std::size_t device_bytes() const { return origin_.size(); }
+  const StorageOrigin& origin() const { return origin_; }
+
+ private:
+  const std::shared_ptr<SlabMemory> memory_;
+  const StorageOrigin origin_;
+  const std::shared_ptr<SlabPart> part_;
+  const at::Tensor kept_;
+  const std::int64_t version_;
+};
+
+class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
+ public:
+  explicit SlabMemory(const SlabOptions& options) : options_(options) {}
+
+  const SlabOptions& options() const { return options_; }
+  static bool takes(c10::Device /*device*/) { return true; }
+  void count_handed_on(std::size_t /*bytes*/) {}
+
+  // bytes: of a whole storage.
+  std::shared_ptr<SlabEntry> keep(const at::Tensor& bytes,
+                                  const std::shared_ptr<ActivationStore>& next);
+  SlabCounters counters() const;
+
+ private:
+  friend class SlabEntry;
+  friend class SlabPart;
+
+  struct Slabs {
+    SlabList slabs;
+    std::size_t used = 0, peak_used = 0;
+    std::size_t wanted = 0;  // of the slab that is made when there is none; 0: not known yet
+  };
+  struct Room {
+    std::shared_ptr<Slab> slab;
+    Extent extent;
+    std::unordered_map<c10::Stream, EventPtr> given;
+    std::size_t outgrown = 0;  // bytes of the slab that is full, if another one had to be made
+  };
+
+  std::shared_ptr<SlabPart> take(c10::Device device, std::size_t size);
+  std::optional<Room> find_room(c10::Device device, std::size_t length);
+  Room make_room(c10::Device device, std::size_t length);
+  // With the lock held. What they return is to be freed without it.
+  Slabs& slabs_of(c10::Device device);
+  static std::optional<Room> take_room(Slabs& slabs, std::size_t length);
+  SlabList give_back(Slab& slab, const Extent& extent, const std::vector<c10::Stream>& streams);
+  // When nothing is in them: the next one has room for what they had.
+  static SlabList merge(Slabs& slabs);
+
+  const SlabOptions options_;
+  mutable std::mutex mutex_;
+  EntriesByStorage<SlabEntry> by_storage_;
+  std::map<std::pair<c10::DeviceType, c10::DeviceIndex>, Slabs> devices_;
+  std::int64_t growths_ = 0;
+};
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_

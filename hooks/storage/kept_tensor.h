@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A tensor that stays where it is.
+#ifndef REPRISE_HOOKS_STORAGE_KEPT_TENSOR_H_
+#define REPRISE_HOOKS_STORAGE_KEPT_TENSOR_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "reprise/hooks/activation_store.h"
+
+namespace reprise::hooks_internal {
+
+class KeptTensor final : public StoredTensor {
+ public:
+  explicit KeptTensor(const at::Tensor& tensor);
+
+  // Throws c10::Error, in autograd's words, if the tensor was changed in place since.
+  at::Tensor get() override;
+  [[nodiscard]] std::size_t device_bytes() const override;
+
+ private:
+  at::Tensor alias_;
+  std::int64_t version_;
+  bool requires_grad_;
+};
+
+// An alias without graph that requires grad as asked.
+at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad);
+
+// Of a tensor that counts none (of inference mode): 0.
+inline std::int64_t version_of(const at::Tensor& tensor) {
+  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
+// A leaf that requires grad, or a view of one: it lives on anyway.
+bool is_parameter(const at::Tensor& tensor);
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_STORAGE_KEPT_TENSOR_H_

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The HostStore of those who ask for offloading and name no store.
+#ifndef REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
+#define REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
+
+#include <memory>
+
+#include "reprise/hooks/export.h"
+#include "reprise/hooks/host_store.h"
+
+namespace reprise::hooks_internal {
+
+// One a process, for tensors of any size. Never destroyed: at the end of the process its device may
+// be gone already.
+REPRISE_API const std::shared_ptr<HostStore>& offload_store();
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// put() of stores that keep each storage once.
+#ifndef REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
+#define REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/memory_layout.h"
+#include "reprise/hooks/storage/next_store.h"
+#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/hooks/storage/storage_view.h"
+
+namespace reprise::hooks_internal {
+
+// A view of a storage that is kept. `Entry` has what a StoredTensor has, for the bytes.
+template <class Entry>
+class TensorOfStorage final : public StoredTensor {
+ public:
+  TensorOfStorage(std::shared_ptr<Entry> entry, StorageView view)
+      : entry_(std::move(entry)), view_(std::move(view)) {}
+  void prefetch() override { entry_->prefetch(); }
+  at::Tensor get() override {
+    const UnseenScope unseen;
+    return view_.of(entry_->get());
+  }
+  at::Tensor get_own() override {
+    const UnseenScope unseen;
+    return view_.of(entry_->get_own());
+  }
+  [[nodiscard]] std::size_t device_bytes() const override { return entry_->device_bytes(); }
+
+ private:
+  const std::shared_ptr<Entry> entry_;
+  const StorageView view_;
+};
+
+// Keeps the storage of `tensor` in `memory`; small tensors, and those that `memory` does not take,
+// in `next`, or, if that is null, on their device; of sparse ones the parts, in `store`.
+template <class Memory>
+std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory,
+                                          const std::shared_ptr<ActivationStore>& next,
+                                          const at::Tensor& tensor) {
+  const UnseenScope unseen;
+  if (!memory.takes(tensor.device())) {
+    memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
+    return or_device(next)->put(tensor);
+  }
+  if (is_sparse(tensor)) {
+    return put_parts(store, tensor);
+  }
+  if (!is_dense(tensor) || tensor.numel() == 0 || tensor.nbytes() < memory.options().min_bytes) {
+    memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
+    return or_device(next)->put(tensor);
+  }
+  StorageView view(tensor);
+  const at::Tensor bytes = view.is_compact() ? compact_elements(tensor) : storage_bytes(tensor);
+  auto entry = memory.keep(bytes, or_device(next));
+  using Entry = typename decltype(entry)::element_type;
+  return std::make_unique<TensorOfStorage<Entry>>(std::move(entry), std::move(view));
+}
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_

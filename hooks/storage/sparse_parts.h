@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Sparse tensors as the dense ones that they consist of, for stores that keep dense ones.
+#ifndef REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
+#define REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/export.h"
+
+namespace reprise::hooks_internal {
+
+// COO, CSR, CSC, BSR and BSC.
+REPRISE_API bool is_sparse(const at::Tensor& tensor);
+
+// Its indices and, last, its values.
+REPRISE_API std::vector<at::Tensor> sparse_parts(const at::Tensor& tensor);
+
+// The indices and the values of a sparse tensor, each put in `store`. What comes back is coalesced
+// if the tensor was.
+REPRISE_API std::unique_ptr<StoredTensor> put_parts(ActivationStore& store,
+                                                    const at::Tensor& tensor);
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tensors that were put together, and come back together.
+//
+// Note [Collectives in one order]: each gather must be started by all ranks, and two gathers in the
+// same order by all. So whether a call gathers depends on the calls before it alone, and never on
+// time, on what is free, or on whether somebody still holds what was gathered before.
+//
+// Note [Streams of a gather]: whoever prefetches may know nothing of when the part is there: the
+// backward of a region on another stream, or on another device's thread. So a gather is started on
+// the stream that was current in put(), and whatever it needs is memory of that stream. get() makes
+// that stream wait as well as its own: memory that is let go of there is not used again before the
+// collective has read it.
+#ifndef REPRISE_PARTITION_GATHERING_PARTITIONED_SLAB_H_
+#define REPRISE_PARTITION_GATHERING_PARTITIONED_SLAB_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/hooks/activation_store.h"
+#include "reprise/partition/gathering/gatherer.h"
+#include "reprise/partition/gathering/slab_layout.h"
+
+namespace reprise::partition_internal {
+
+class PartitionedSlab {
+ public:
+  // Puts this rank's part in `next`. is_handed_on: that is a store which may have to bring it back.
+  static std::shared_ptr<PartitionedSlab> put(std::shared_ptr<Gatherer> gatherer,
+                                              const std::vector<at::Tensor>& tensors,
+                                              ActivationStore& next, bool is_handed_on,
+                                              const std::string& owner);
+
+  PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout, GatherWords words,
+                  std::unique_ptr<StoredTensor> part, bool is_handed_on,
+                  std::optional<c10::Stream> stream);
+
+  // What the entry of the tensor at `index` is asked.
+  void prefetch(std::size_t index);
+  at::Tensor get(std::size_t index);
+  void let_go(std::size_t index);
+  std::size_t device_bytes(std::size_t index) const;
+
+ private:
+  struct Entry {
+    bool is_alive = true;
+    bool is_got = false;         // since the gather
+    bool is_prefetched = false;  // since the slab was given up
+  };
+
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Starts to gather without the lock, for the part and the collective are somebody else's code;
+  // those who come meanwhile wait for it.
+  void gather(Lock& lock);
+  // Gives up what was gathered once everybody has it. What is returned goes outside of the lock.
+  std::optional<Gather> give_up_if_done();
+
+  const std::shared_ptr<Gatherer> gatherer_;
+  const SlabLayout layout_;
+  const GatherWords words_;
+  const bool is_handed_on_;
+  const std::unique_ptr<StoredTensor> part_;
+  const std::optional<c10::Stream> stream_;  // of put()
+
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+  bool is_starting_ = false;        // to gather
+  std::optional<Gather> gathered_;  // or on its way
+  std::condition_variable has_started_;
+};
+
+class SlabEntry final : public StoredTensor {
+ public:
+  SlabEntry(std::shared_ptr<PartitionedSlab> slab, std::size_t index)
+      : slab_(std::move(slab)), index_(index) {}
+  ~SlabEntry() override { slab_->let_go(index_); }
+
+  void prefetch() override { slab_->prefetch(index_); }
+  at::Tensor get() override { return slab_->get(index_); }
+  [[nodiscard]] std::size_t device_bytes() const override { return slab_->device_bytes(index_); }
+
+ private:
+  const std::shared_ptr<PartitionedSlab> slab_;
+  const std::size_t index_;
+};
+
+}  // namespace reprise::partition_internal
+
+#endif  // REPRISE_PARTITION_GATHERING_PARTITIONED_SLAB_H_

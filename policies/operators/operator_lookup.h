@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Operators by the names that users write.
+#ifndef REPRISE_POLICIES_OPERATORS_OPERATOR_LOOKUP_H_
+#define REPRISE_POLICIES_OPERATORS_OPERATOR_LOOKUP_H_
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <string_view>
+
+#include "reprise/hooks/export.h"
+
+namespace reprise::policies_internal {
+
+// The operator called "aten::add.Tensor", or, where there is no choice of overloads or one without
+// a name, "aten::mm". std::invalid_argument, on behalf of `caller` ("policies.save_operators"), if
+// there is none: it names the closest names, or the overloads to choose from.
+[[nodiscard]] REPRISE_API c10::OperatorHandle find_operator(std::string_view name,
+                                                            std::string_view caller);
+
+}  // namespace reprise::policies_internal
+
+#endif  // REPRISE_POLICIES_OPERATORS_OPERATOR_LOOKUP_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The default generators of the process, found without waking a device.
+#ifndef REPRISE_RNG_GENERATORS_DEFAULT_GENERATORS_H_
+#define REPRISE_RNG_GENERATORS_DEFAULT_GENERATORS_H_
+
+#include <ATen/core/Generator.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <vector>
+
+#include "reprise/rng/export.h"
+
+namespace reprise::rng_internal {
+
+// The current device of the accelerator, if there is one; asking does not initialise it. Not to be
+// cached: a PrivateUse1 backend may register, and the current device changes.
+REPRISE_API std::optional<at::Device> current_accelerator();
+
+// Whether an accelerator has a context. A backend that cannot tell counts as in use: its generator
+// is then captured rather than missed.
+REPRISE_API bool is_in_use(at::Device device);
+
+// Of an accelerator; undefined if the device's backend has no generators.
+at::Generator default_generator(at::Device device);
+
+// The CPU's, and that of the accelerator's current device.
+c10::SmallVector<at::Generator, 2> default_generators_here();
+
+// The CPU's, and those of all devices of the accelerator.
+std::vector<at::Generator> all_default_generators();
+
+}  // namespace reprise::rng_internal
+
+#endif  // REPRISE_RNG_GENERATORS_DEFAULT_GENERATORS_H_
