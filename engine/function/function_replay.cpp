@@ -80,20 +80,22 @@ std::vector<bool> handwritten_nodes(const std::vector<SavedTensorRecord>& slots)
 
 namespace {
 
-std::optional<ReplayWatch> make_watch(const RegionRecord& record) {
-  return record.watched ? std::optional<ReplayWatch>(std::in_place, *record.watched,
-                                                     !record.allow_external_mutation,
-                                                     record.state.rng.has_value())
-                        : std::optional<ReplayWatch>();
+std::optional<ReplayWatch> make_watch(const RegionRecord& record, const FunctionRecord& function) {
+  return function.watched ? std::optional<ReplayWatch>(std::in_place, *function.watched,
+                                                       !record.allow_external_mutation,
+                                                       record.state.rng.has_value())
+                          : std::optional<ReplayWatch>();
 }
 
 }  // namespace
 
-FunctionReplay::FunctionReplay(RegionRecord& record, std::vector<bool> wanted)
+FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function,
+                               std::vector<bool> wanted)
     : record_(record),
+      function_(function),
       wanted_(std::move(wanted)),
       handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
-      watch_(make_watch(record)),
+      watch_(make_watch(record, function)),
       effects_(record.name, watch_ ? &*watch_ : nullptr),
       values_(wanted_.size()) {
   for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
@@ -102,8 +104,9 @@ FunctionReplay::FunctionReplay(RegionRecord& record, std::vector<bool> wanted)
     }
   }
   // Forward was not watched: there may be transfers in front of any slot.
-  const std::size_t behind_transfers =
-      record.watched ? record.slot_behind_transfers : std::max<std::size_t>(1, wanted_.size()) - 1;
+  const std::size_t behind_transfers = function.watched
+                                           ? function.slot_behind_transfers
+                                           : std::max<std::size_t>(1, wanted_.size()) - 1;
   last_needed_ = std::max(last_needed_, behind_transfers);
 }
 
@@ -272,8 +275,8 @@ void FunctionReplay::run() {
 
 std::vector<at::Tensor> FunctionReplay::restore_inputs() {
   std::vector<at::Tensor> restored;
-  restored.reserve(record_.inputs.size());
-  for (RegionInput& input : record_.inputs) {
+  restored.reserve(function_.inputs.size());
+  for (RegionInput& input : function_.inputs) {
     restored.push_back(input.restore());
     if (!input.is_original(restored.back())) {
       effects_.adopt(restored.back());
@@ -284,13 +287,13 @@ std::vector<at::Tensor> FunctionReplay::restore_inputs() {
 
 void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   std::vector<at::Tensor> arguments;
-  arguments.reserve(record_.argument_inputs.size());
-  for (const std::uint32_t input : record_.argument_inputs) {
+  arguments.reserve(function_.argument_inputs.size());
+  for (const std::uint32_t input : function_.argument_inputs) {
     arguments.push_back(inputs[input]);
   }
   const ProfilerRange range("reprise::recompute", record_.name);
-  if (record_.watched && record_.state.rng) {
-    record_.state.rng->add(record_.watched->generators);  // so far, if forward runs still
+  if (function_.watched && record_.state.rng) {
+    record_.state.rng->add(function_.watched->generators);  // so far, if forward runs still
   }
   const RegionStateGuard state(record_.state);
   wait_at_boundary(record_.synchronizes);
@@ -306,11 +309,12 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     graph_.break_cycles();
   };
   OperatorInterceptor* interceptor = &effects_;
-  if (record_.trace) {
-    interceptor = &selective_.emplace(*record_.trace, record_.name, effects_, record_.stats.get());
+  if (function_.trace) {
+    interceptor =
+        &selective_.emplace(*function_.trace, record_.name, effects_, record_.stats.get());
   }
   if (watch_) {
-    effects_.reserve(inputs.size() + record_.watched->operators.size());
+    effects_.reserve(inputs.size() + function_.watched->operators.size());
     watch_->start(inputs, *interceptor);
     interceptor = &*watch_;
   }
@@ -329,7 +333,7 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   const ReplayGraph::Scope graph(graph_, wanted_.size());
   exceptions_at_start_ = std::uncaught_exceptions();
   try {
-    record_.code->run(arguments);
+    function_.code->run(arguments);
   } catch (const EarlyStop& stop) {
     if (stop.pass() != this) {
       throw;  // that of an enclosing region's replay, in which this one runs
@@ -348,8 +352,8 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   }
 }
 
-TapeReplay::Filled FunctionReplay::take_values() {
-  TapeReplay::Filled filled;
+FilledSlots FunctionReplay::take_values() {
+  FilledSlots filled;
   const MutexLock lock(mutex_);
   filled.reserve(values_.size());
   for (std::uint32_t slot = 0; slot < values_.size(); ++slot) {

@@ -23,9 +23,9 @@
 #include "reprise/engine/base/mutex.h"
 #include "reprise/engine/effects/replay_effects.h"
 #include "reprise/engine/effects/replay_graph.h"
+#include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/selective_replay.h"
-#include "reprise/engine/recomputation/region_record.h"
-#include "reprise/engine/region/session.h"
+#include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/watch/replay_watch.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
@@ -35,14 +35,14 @@ class FunctionReplay final : public hooks_internal::HookProvider,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
   // wanted: for each slot that the record has now, whether its tensor is needed.
-  FunctionReplay(RegionRecord& record, std::vector<bool> wanted);
+  FunctionReplay(RegionRecord& record, FunctionRecord& function, std::vector<bool> wanted);
 
   // Throws MutationError, DeterminismError, or what the region's code throws (translated to
   // CheckpointError if that is no std::exception).
   void run();
 
   // For each wanted slot its tensor, after run().
-  TapeReplay::Filled take_values();
+  FilledSlots take_values();
 
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
   bool recomputes() const override { return true; }
@@ -92,6 +92,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   [[noreturn]] void fail_determinism(const std::string& what) const;
 
   RegionRecord& record_;
+  FunctionRecord& function_;
   const std::vector<bool> wanted_;
   std::size_t last_needed_ = 0;       // slot: that is wanted, or behind a transfer
   std::vector<bool> handwritten_;     // for each slot, whether its node must not be interrupted

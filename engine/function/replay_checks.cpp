@@ -34,7 +34,7 @@ void FunctionReplay::check_inputs(std::span<const at::Tensor> inputs) const {
     return;
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (const auto change = record_.inputs[i].in_place_change(inputs[i])) {
+    if (const auto change = function_.inputs[i].in_place_change(inputs[i])) {
       throw MutationError(c10::str(
           "[checkpoint] region '", record_.name, "': input tensor ", i,
           " has been modified in place since the region's forward: ", *change,

@@ -19,7 +19,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/ambient/boundary.h"
-#include "reprise/engine/function/selective_forward.h"
+#include "reprise/engine/function/function_recomputation.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/engine/region/configuration.h"
@@ -27,7 +27,7 @@
 #include "reprise/engine/region/group_state.h"
 #include "reprise/engine/region/settings.h"
 #include "reprise/engine/report/profiler_range.h"
-#include "reprise/engine/tape_recording/tape_recorder.h"
+#include "reprise/engine/tape_replay/tape_recomputation.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -79,24 +79,6 @@ std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
   return devices;
 }
 
-// The same tensor passed twice is one input, so that it is one tensor in the replay as well.
-void add_inputs(RegionRecord& record, const std::vector<at::Tensor>& tensors) {
-  record.argument_inputs.reserve(tensors.size());
-  std::vector<at::Tensor> distinct;
-  for (const at::Tensor& tensor : tensors) {
-    const auto found = std::find_if(distinct.begin(), distinct.end(),
-                                    [&](const at::Tensor& known) { return known.is_same(tensor); });
-    record.argument_inputs.push_back(static_cast<std::uint32_t>(found - distinct.begin()));
-    if (found == distinct.end()) {
-      distinct.push_back(tensor);
-    }
-  }
-  record.inputs = RegionInput::keep_all(distinct, record.input_store, record.name);
-  if (record.tape == nullptr && record.check != DeterminismCheck::kNone) {
-    record.watched = std::make_unique<WatchedForward>(distinct);
-  }
-}
-
 // The innermost hooks are those of an enclosing region.
 bool is_nested() {
   const HookProvider* const around = hooks_internal::innermost_provider();
@@ -121,31 +103,19 @@ DeterminismCheck check_for(const CheckpointOptions& options) {
   return has_contents && is_recomputing() ? DeterminismCheck::kMetadata : check;
 }
 
-RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> code,
-                         const std::vector<at::Tensor>& tensors) {
+RegionRecord make_record(const CheckpointOptions& options) {
   RegionRecord record;
-  record.name = name_or_number(std::move(options.name));
+  record.name = name_or_number(options.name);
   record.early_stop = effective_early_stop(options.early_stop);
   record.allow_external_mutation = options.allow_external_mutation;
   record.check = check_for(options);
-  record.describe = std::move(options.determinism_fn);
-  record.input_store = std::move(options.input_store);
+  record.describe = options.determinism_fn;
+  record.input_store = options.input_store;
   record.prefetch_depth = options.prefetch_depth;
   record.synchronizes = options.synchronize_boundary;
-  record.code = std::move(code);
   record.stats = stats_for(record.name);
   if (record.stats) {
     record.stats->runs.fetch_add(1);
-  }
-  if (options.replay == reprise::Replay::kTape) {
-    record.tape = std::make_unique<Tape>();
-    record.tape->allow_mutation = options.allow_cache_entry_mutation;
-    record.fills_region = options.fill == Fill::kRegion || !record.early_stop;
-  }
-  if (asks_policy(options) && record.tape == nullptr) {
-    record.trace = std::make_unique<OperatorTrace>(options.allow_cache_entry_mutation,
-                                                   keeps_through_hooks(options));
-    record.trace_recorder = std::make_unique<TraceRecorder>(*record.trace);
   }
   if (options.policy && record.stats) {
     record.stats->set_policy(options.policy.get());
@@ -153,10 +123,20 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
   if (effective_debug(options.debug)) {
     record.operators = std::make_unique<OperatorLog>();
   }
-  add_inputs(record, tensors);
   record.state.ambient = AmbientState::capture();
   record.state.streams = RegionStreams::capture(record.state.ambient);
   return record;
+}
+
+// The one place that knows which forms there are.
+std::unique_ptr<Recomputation> make_recomputation(RegionRecord& record, const RegionEntry& entry,
+                                                  std::unique_ptr<RegionCode> code,
+                                                  const std::vector<at::Tensor>& tensors,
+                                                  std::optional<RngSnapshot> rng) {
+  if (entry.options.replay == reprise::Replay::kTape) {
+    return make_tape_recomputation(record, entry);
+  }
+  return make_function_recomputation(record, entry, std::move(code), tensors, std::move(rng));
 }
 
 }  // namespace
@@ -165,36 +145,35 @@ RegionRecord make_record(CheckpointOptions options, std::unique_ptr<RegionCode> 
 class ForwardRegion::Impl {
  public:
   Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
-      : preserves_rng_(options.preserve_rng_state),
-        tape_options_{.preserves_rng = options.preserve_rng_state,
-                      .is_nested = is_nested(),
-                      .through_hooks = keeps_through_hooks(options),
-                      .input_store = options.input_store,
-                      .needs_transfers = !effective_early_stop(options.early_stop),
-                      .follows_parameters = options.allow_external_mutation} {
+      : preserves_rng_(options.preserve_rng_state) {
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());
-    RngSnapshot rng = RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
+    std::optional<RngSnapshot> rng =
+        RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
     const std::shared_ptr<Policy> policy =
         asks_policy(options) ? options.policy.get() : std::shared_ptr<Policy>();
-    RegionRecord record = make_record(std::move(options), std::move(code), inputs.tensors);
+    frame_ = std::make_shared<Frame>(make_record(options));
+    RegionRecord& record = frame_->record_of_forward();
     record.state.recompute_context = std::move(contexts.recompute);
     if (!preserves_rng_) {
-      unpreserved_rng_ = std::move(rng);
-    } else if (record.tape == nullptr) {  // a tape has the state of each random operator
-      record.state.rng = std::move(rng);
+      unpreserved_rng_.swap(rng);
     }
+    const RegionEntry entry{.options = options,
+                            .asks_policy = asks_policy(options),
+                            .is_nested = is_nested(),
+                            .through_hooks = keeps_through_hooks(options)};
+    frame_->set_recomputation(
+        make_recomputation(record, entry, std::move(code), inputs.tensors, std::move(rng)));
     OperatorLog* const log = record.operators.get();
-    frame_ = std::make_shared<Frame>(std::move(record));
     const std::shared_ptr<GroupState> group = GroupState::entered();
     if (group && !is_recomputing()) {
       group->add_forward(frame_);
     }
-    synchronizes_ = frame_->record_of_forward().synchronizes;
+    synchronizes_ = record.synchronizes;
     wait_at_boundary(synchronizes_);
     range_.emplace("reprise::forward", frame_->name());
-    if (frame_->record_of_forward().stats) {
+    if (record.stats) {
       start_ = std::chrono::steady_clock::now();
     }
     context_.emplace(std::move(contexts.forward));
@@ -202,8 +181,9 @@ class ForwardRegion::Impl {
       logging_.emplace(*log);
     }
     hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
-    intercept(policy);
-    scope_.emplace(frame_->name(), policy_region());
+    recording_ = frame_->recomputation().begin_forward(policy_of_region(policy),
+                                                       RegionScope::innermost_policy_region());
+    scope_.emplace(frame_->name(), recording_->policy_region());
   }
 
   RegionScope& scope() { return *scope_; }
@@ -217,8 +197,7 @@ class ForwardRegion::Impl {
 
   void finish() {
     scope_.reset();
-    selecting_.reset();
-    watching_.reset();
+    recording_->stop();
     hooks_.reset();
     logging_.reset();
     context_.reset();
@@ -241,48 +220,24 @@ class ForwardRegion::Impl {
             "and the gradients are not those of the forward pass. Further regions are not named");
       }
     }
-    if (may_pack && policy_region() != nullptr) {
-      policy_region()->rethrow_failure();
+    if (PolicyRegion* const policy_region = recording_->policy_region();
+        may_pack && policy_region != nullptr) {
+      policy_region->rethrow_failure();
     }
   }
 
  private:
-  // Null if no policy is asked.
-  PolicyRegion* policy_region() {
-    if (recorder_) {
-      return &*recorder_;
-    }
-    return selective_ ? &*selective_ : nullptr;
-  }
-
-  void intercept(const std::shared_ptr<Policy>& policy) {
-    RegionRecord& record = frame_->record_of_forward();
-    if (record.watched) {
-      watch_.emplace(*record.watched, InterceptionScope::current());
-      watching_.emplace(&*watch_);
-    }
-    std::shared_ptr<Policy> asked = policy;
+  static std::shared_ptr<Policy> policy_of_region(const std::shared_ptr<Policy>& policy) {
     if (policy) {
       const hooks_internal::UnseenScope unseen;
       if (auto of_region = policy->begin_region()) {
-        asked = std::move(of_region);
+        return of_region;
       }
     }
-    PolicyRegion* const enclosing = RegionScope::innermost_policy_region();
-    if (record.tape) {
-      recorder_.emplace(*record.tape, std::move(asked), frame_->name(), tape_options_,
-                        InterceptionScope::current(), enclosing);
-      record.recorder = &*recorder_;
-      selecting_.emplace(&*recorder_);
-    } else if (record.trace_recorder) {
-      selective_.emplace(*record.trace_recorder, std::move(asked), frame_->name(), preserves_rng_,
-                         InterceptionScope::current(), enclosing);
-      selecting_.emplace(&*selective_);
-    }
+    return policy;
   }
 
   const bool preserves_rng_;
-  const TapeRecorder::Options tape_options_;
   const int exceptions_at_start_ = std::uncaught_exceptions();
   bool synchronizes_ = false;
   std::chrono::steady_clock::time_point start_;
@@ -292,11 +247,7 @@ class ForwardRegion::Impl {
   std::optional<ContextScope> context_;
   std::optional<OperatorLogGuard> logging_;
   std::optional<HookScope> hooks_;
-  std::optional<ForwardWatch> watch_;
-  std::optional<InterceptionScope> watching_;
-  std::optional<SelectiveForward> selective_;
-  std::optional<TapeRecorder> recorder_;
-  std::optional<InterceptionScope> selecting_;
+  std::unique_ptr<ForwardRecording> recording_;
   std::optional<RegionScope> scope_;
 };
 

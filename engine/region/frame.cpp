@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/errors.h"
-#include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/region/group_state.h"
-#include "reprise/engine/tape_recording/tape_recorder.h"
 
 namespace reprise::engine_internal {
 
@@ -41,24 +38,16 @@ class SessionEnd {
   SessionId id_;
 };
 
-TapeReplay::Filled replay_tape(RegionRecord& record, TapeReplay& run,
-                               std::optional<std::uint32_t> slot, TapeReplay::Wants wants) {
-  const auto start = std::chrono::steady_clock::now();
-  auto values = run.fill(record.fills_region ? std::nullopt : slot, wants);
-  if (record.stats) {
-    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
-    record.stats->replays.fetch_add(1);
-    record.stats->replay_nanoseconds.fetch_add(time.count());
-  }
-  return values;
-}
-
 }  // namespace
 
 Frame::Frame(RegionRecord record) : record_(std::move(record)) {
   g_live_frames.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Frame::set_recomputation(std::unique_ptr<Recomputation> recomputation) {
+  recomputation_ = std::move(recomputation);
   if (record_.stats) {
-    for (const RegionInput& input : record_.inputs) {
+    for (const RegionInput& input : recomputation_->inputs()) {
       record_.stats->kept_bytes.fetch_add(input.kept_bytes());
       counted_storages_.insert(input.storage());
     }
@@ -70,37 +59,13 @@ Frame::~Frame() { g_live_frames.fetch_sub(1, std::memory_order_relaxed); }
 std::int64_t Frame::live_count() { return g_live_frames.load(); }
 
 bool Frame::complete_forward(bool may_pack) {
-  std::vector<at::Generator> drawn;
-  if (record_.watched) {
-    record_.watched->complete();
-    drawn = std::move(record_.watched->drawn);
-  }
   const std::vector<bool> alive = alive_now();
   for (std::size_t slot = 0; slot < record_.slots.size(); ++slot) {
     record_.slots[slot].complete(alive[slot]);
   }
-  if (record_.state.rng) {
-    if (record_.watched) {
-      record_.state.rng->add(std::exchange(record_.watched->generators, {}));
-    } else {  // one that stands where it stood may have been seeded anew
-      for (const RngState& state : record_.state.rng->states()) {
-        drawn.push_back(state.generator());
-      }
-    }
-    record_.state.rng->complete(drawn);
-  }
-  if (record_.trace_recorder) {
-    record_.trace_recorder->complete(may_pack, record_.stats.get());
-    record_.trace_recorder.reset();
-  }
-  std::optional<TapeUses> uses;
-  if (record_.recorder) {
-    std::exchange(record_.recorder, nullptr)->complete(alive, may_pack, record_.stats.get());
-    uses.emplace(*record_.tape, alive);
-  }
+  recomputation_->end_forward(alive, may_pack);
   follow_previous();
   const MutexLock lock(mutex_);
-  tape_uses_ = std::move(uses);
   record_.forward_completed = true;
   counted_storages_ = {};
   return std::find(alive_.begin(), alive_.end(), true) != alive_.end();
@@ -226,31 +191,25 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot, Session::D
   }
 }
 
-TapeReplay::Filled Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
+FilledSlots Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
   if (has_stored_ && session.starts_to_replay()) {
     prefetch_ahead();
   }
-  if (record_.tape) {
-    return replay_tape(record_, session.tape_replay(record_), slot, [&](std::uint32_t other) {
-      const MutexLock lock(mutex_);
-      return other == slot || wants(session, other);
-    });
-  }
-  std::vector<bool> wanted(record_.slots.size());
-  {
+  const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
+                       !hooks_internal::backward_info().keeps_graph;
+  const auto is_wanted = [&](std::uint32_t other) {
+    const MutexLock lock(mutex_);
+    return other == slot || wants(session, other);
+  };
+  const auto all_wanted = [&] {
+    std::vector<bool> wanted(record_.slots.size());
     const MutexLock lock(mutex_);
     for (std::uint32_t other = 0; other < wanted.size(); ++other) {
       wanted[other] = other == slot || wants(session, other);
     }
-  }
-  const auto pass = std::make_shared<FunctionReplay>(record_, std::move(wanted));
-  pass->run();
-  const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
-                       !hooks_internal::backward_info().keeps_graph;
-  if (record_.trace && record_.trace->is_complete && is_last) {  // forward may still be running
-    record_.trace->drop_kept();
-  }
-  return pass->take_values();
+    return wanted;
+  };
+  return session.recomputation(*recomputation_).fill({slot, is_wanted, all_wanted, is_last});
 }
 
 void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
@@ -263,7 +222,7 @@ void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
   session.streams().choose(
       record_.state.streams,
       slot ? std::optional(record_.slots[*slot].metadata().device) : std::nullopt);
-  TapeReplay::Filled values;
+  FilledSlots values;
   {
     mutex_.unlock();
     const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); };

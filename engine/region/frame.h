@@ -4,9 +4,9 @@
 // The record of one forward run of a region, and its sessions.
 //
 // Note [Ownership is a tree]: autograd's nodes own slots, slots own the frame, the frame owns the
-// region's inputs and code. The frame knows only whether a slot is alive. An enclosing region's
-// slots are among the inputs of the inner frame. Nothing points back, so a graph that goes takes
-// all of it along.
+// region's recomputation with its inputs and code. The frame knows only whether a slot is alive. An
+// enclosing region's slots are among the inputs of the inner frame. Nothing points back, so a graph
+// that goes takes all of it along.
 #ifndef REPRISE_ENGINE_REGION_FRAME_H_
 #define REPRISE_ENGINE_REGION_FRAME_H_
 
@@ -22,9 +22,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/base/mutex.h"
-#include "reprise/engine/recomputation/region_record.h"
+#include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/region/session.h"
-#include "reprise/engine/tape/tape_uses.h"
 #include "reprise/hooks/export.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
@@ -33,6 +32,8 @@ namespace reprise::engine_internal {
 class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
  public:
   explicit Frame(RegionRecord record);
+  // To be called once, before forward runs.
+  void set_recomputation(std::unique_ptr<Recomputation> recomputation);
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
   ~Frame();
@@ -47,6 +48,7 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
 
   // For forward, on its thread.
   RegionRecord& record_of_forward() { return record_; }
+  Recomputation& recomputation() { return *recomputation_; }
 
   // Hooks for a tensor that forward saves: the slot.
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_slot();
@@ -80,8 +82,8 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Backward: the tensor that was recorded, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
-  // What of the tape no slot needs any more.
-  std::vector<Tape::Given> take_unneeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the values that no slot needs any more.
+  std::unique_ptr<ReleasedValues> release_unneeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<bool> alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -92,7 +94,7 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   void replay_into(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Without the lock.
-  TapeReplay::Filled replay(Session& session, std::optional<std::uint32_t> slot);
+  FilledSlots replay(Session& session, std::optional<std::uint32_t> slot);
   // Whether a replay should supply the slot's tensor.
   bool wants(const Session& session, std::uint32_t slot) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -100,6 +102,7 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   void check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const;
 
   RegionRecord record_;  // its slots grow in forward only, on one thread at a time
+  std::unique_ptr<Recomputation> recomputation_;
   absl::flat_hash_set<const void*> counted_storages_;  // in forward, for memory_report()
   bool has_stored_ = false;
   std::weak_ptr<Frame> previous_;  // see follow_previous()
@@ -108,9 +111,9 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   std::condition_variable_any replay_ended_;
   std::vector<bool> alive_ ABSL_GUARDED_BY(mutex_);  // for each slot, whether autograd holds it
   Sessions sessions_ ABSL_GUARDED_BY(mutex_);
-  std::string refusal_ ABSL_GUARDED_BY(mutex_);                    // see refuse_replays()
-  std::optional<TapeUses> tape_uses_ ABSL_GUARDED_BY(mutex_);      // when forward has ended
-  std::vector<std::uint32_t> dead_slots_ ABSL_GUARDED_BY(mutex_);  // that it does not know of
+  std::string refusal_ ABSL_GUARDED_BY(mutex_);  // see refuse_replays()
+  // That have died since forward ended, and that the recomputation does not know of.
+  std::vector<std::uint32_t> dead_slots_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace reprise::engine_internal

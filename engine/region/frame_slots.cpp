@@ -3,13 +3,11 @@
 //
 // The slots of a frame: how they are made, and what becomes of a frame when they die.
 #include <algorithm>
-#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/region/frame.h"
-#include "reprise/engine/tape_recording/tape_recorder.h"
 
 namespace reprise::engine_internal {
 
@@ -45,34 +43,16 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 }
 
 std::uint32_t Frame::record(const at::Tensor& tensor) {
-  const bool is_recorded = record_.recorder && record_.recorder->is_on_its_thread();
-  SlotProvenance provenance = record_.watched ? record_.watched->of_slot(tensor) : SlotProvenance{};
-  if (is_recorded && record_.check == DeterminismCheck::kValues) {
-    provenance.is_unset = record_.recorder->is_unset(tensor);
-  }
-  SavedTensorRecord saved(tensor, record_.check_options(), provenance);
-  if (record_.trace_recorder) {
-    record_.trace_recorder->need(storage_id_of(tensor));
-  }
-  const Tape::Tensor place = is_recorded ? record_.recorder->slot(tensor) : Tape::Tensor{};
+  SavedTensorRecord saved(tensor, record_.check_options(), recomputation_->locate(tensor));
   const MutexLock lock(mutex_);
-  if (record_.tape) {
-    if (!is_recorded) {
-      const auto slot = static_cast<std::uint32_t>(record_.tape->slots.size());
-      record_.tape->held.emplace(slot, KeptResult(tensor));
-    }
-    record_.tape->slots.push_back(place);
-  }
-  if (record_.watched && record_.watched->has_new_transfer) {
-    record_.watched->has_new_transfer = false;
-    record_.slot_behind_transfers = static_cast<std::uint32_t>(record_.slots.size());
-  }
+  const auto slot = static_cast<std::uint32_t>(record_.slots.size());
+  recomputation_->add_slot(slot, tensor);
   record_.slots.push_back(std::move(saved));
   alive_.push_back(true);
   if (record_.stats) {
     count_dropped_bytes(tensor);
   }
-  return static_cast<std::uint32_t>(record_.slots.size() - 1);
+  return slot;
 }
 
 void Frame::count_dropped_bytes(const at::Tensor& tensor) {
@@ -91,31 +71,27 @@ std::vector<bool> Frame::alive_now() {
   return alive_;
 }
 
-// Nothing while a replay reads the tape: then the next slot that dies sees to it.
-std::vector<Tape::Given> Frame::take_unneeded() {
-  std::vector<Tape::Given> unneeded;
+// Returns null while a recomputation runs: the next slot that dies releases them.
+std::unique_ptr<ReleasedValues> Frame::release_unneeded() {
   const bool is_read = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& session) {
     return session->replaying != std::thread::id();
   });
   if (is_read) {
-    return unneeded;
+    return nullptr;
   }
-  for (const std::uint32_t dead : dead_slots_) {
-    auto dropped = tape_uses_->drop_slot(*record_.tape, dead);
-    std::move(dropped.begin(), dropped.end(), std::back_inserter(unneeded));
-  }
+  auto released = recomputation_->drop_slots(dead_slots_);
   dead_slots_.clear();
-  return unneeded;
+  return released;
 }
 
 void Frame::slot_died(std::uint32_t slot) {
-  Session::Dropped dropped;           // freed after the lock
-  std::vector<Tape::Given> unneeded;  // likewise
+  Session::Dropped dropped;                  // freed after the lock
+  std::unique_ptr<ReleasedValues> released;  // likewise
   const MutexLock lock(mutex_);
   alive_[slot] = false;
-  if (tape_uses_) {
+  if (record_.forward_completed) {
     dead_slots_.push_back(slot);
-    unneeded = take_unneeded();
+    released = release_unneeded();
   }
   for (const auto& session : sessions_) {
     session->drop(slot, dropped);

@@ -27,34 +27,32 @@ Request current_request() {
 }
 
 void Session::fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped) {
-  if (slot >= values_.size()) {
-    const std::size_t size = std::max<std::size_t>(slot + 1, 2 * values_.size());
-    values_.resize(size);
-    taken_.resize(size);
+  if (slot >= slots_.size()) {
+    slots_.resize(std::max<std::size_t>(slot + 1, 2 * slots_.size()));
   }
   drop(slot, dropped);
-  values_[slot] = std::move(value);
-  taken_[slot] = false;
+  slots_[slot] = {std::move(value), /*is_taken=*/false};
 }
 
 RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
                                Dropped& dropped) {
-  RecomputedTensor value = std::exchange(values_[slot], {});  // maybe what the last reader read
+  RecomputedTensor value =
+      std::exchange(slots_[slot].value, {});  // maybe what the last reader read
   if (reader_ != asking.node) {
     forget_last_reader(dropped);
   }
-  taken_[slot] = true;
+  slots_[slot].is_taken = true;
   if (asking.node != nullptr && !asking.node_reads_once) {
     reader_ = asking.node;
     read_.push_back(slot);
-    values_[slot] = value;
+    slots_[slot].value = value;
   }
   return value;
 }
 
 void Session::drop(std::uint32_t slot, Dropped& dropped) {
   if (has(slot)) {
-    dropped.push_back(std::exchange(values_[slot], {}).tensor);
+    dropped.push_back(std::exchange(slots_[slot].value, {}).tensor);
   }
 }
 

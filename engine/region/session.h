@@ -16,7 +16,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/ambient/region_streams.h"
-#include "reprise/engine/tape_replay/tape_replay.h"
+#include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
 namespace reprise::engine_internal {
@@ -50,20 +50,20 @@ class Session {
   const SessionId& id() const { return id_; }
 
   bool has(std::uint32_t slot) const {
-    return slot < values_.size() && values_[slot].tensor.defined();
+    return slot < slots_.size() && slots_[slot].value.tensor.defined();
   }
   // True if nobody has been given the slot's tensor in this session: a replay should supply it.
-  bool wants(std::uint32_t slot) const {
-    return !has(slot) && (slot >= taken_.size() || !taken_[slot]);
-  }
+  bool wants(std::uint32_t slot) const { return !has(slot) && !is_taken(slot); }
 
   // To be called when a slot is missing. A group spans several backwards: when one asks for what an
   // earlier one was given, it will ask for the rest as well, so all are wanted again.
   void restart_if_taken(std::uint32_t slot) {
-    if (id_.kind == SessionId::Kind::kGroup && slot < taken_.size() && taken_[slot]) {
-      taken_.assign(taken_.size(), false);
-      if (tape_replay_ != nullptr) {
-        tape_replay_->start_anew();
+    if (id_.kind == SessionId::Kind::kGroup && is_taken(slot)) {
+      for (SlotState& state : slots_) {
+        state.is_taken = false;
+      }
+      if (recomputation_ != nullptr) {
+        recomputation_->restart();
       }
     }
   }
@@ -83,27 +83,32 @@ class Session {
   // True once.
   bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
 
-  // What tape replays for this session have computed so far.
-  TapeReplay& tape_replay(RegionRecord& record) {
-    if (tape_replay_ == nullptr) {
-      tape_replay_ = std::make_unique<TapeReplay>(record);
+  // The region's recomputation for this session.
+  SessionRecomputation& recomputation(Recomputation& region) {
+    if (recomputation_ == nullptr) {
+      recomputation_ = region.begin_session();
     }
-    return *tape_replay_;
+    return *recomputation_;
   }
 
   // The thread that replays for this session just now.
   std::thread::id replaying;
 
  private:
+  struct SlotState {
+    RecomputedTensor value;  // undefined if it has not been supplied, or has been taken
+    bool is_taken = false;
+  };
+
+  bool is_taken(std::uint32_t slot) const { return slot < slots_.size() && slots_[slot].is_taken; }
   void forget_last_reader(Dropped& dropped);
 
   SessionId id_;
-  std::vector<RecomputedTensor> values_;
-  std::vector<bool> taken_;
+  std::vector<SlotState> slots_;
   const void* reader_ = nullptr;  // the node that was handed the tensors below and may ask again
   absl::InlinedVector<std::uint32_t, 4> read_;
   SessionStreams streams_;
-  std::unique_ptr<TapeReplay> tape_replay_;
+  std::unique_ptr<SessionRecomputation> recomputation_;
   bool has_replayed_ = false;
 };
 

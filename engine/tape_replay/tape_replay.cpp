@@ -28,7 +28,7 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-TapeReplay::Filled TapeReplay::fill(std::optional<std::uint32_t> asked, Wants wants) {
+FilledSlots TapeReplay::fill(std::optional<std::uint32_t> asked, Wants wants) {
   const bool has_grown =
       planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
   if (generation_ != tape_.generation || has_grown) {

@@ -23,16 +23,10 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "reprise/engine/recomputation/region_record.h"
+#include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/tape/tape.h"
 
 namespace reprise::engine_internal {
-
-// What a replay supplies for one slot.
-struct RecomputedTensor {
-  at::Tensor tensor;
-  std::int64_t version = 0;
-};
 
 // In bytes. Tests lower it.
 inline std::atomic<std::size_t> smallest_left_for_later{std::size_t{256} * 1024};
@@ -40,16 +34,14 @@ inline std::atomic<std::size_t> smallest_left_for_later{std::size_t{256} * 1024}
 // Lives as long as a session. One thread at a time.
 class TapeReplay {
  public:
-  using Filled = std::vector<std::pair<std::uint32_t, RecomputedTensor>>;
-
-  explicit TapeReplay(RegionRecord& record) : record_(record), tape_(*record.tape) {}
+  TapeReplay(RegionRecord& record, Tape& tape) : record_(record), tape_(tape) {}
 
   // Whether a slot's tensor is wanted.
   using Wants = absl::FunctionRef<bool(std::uint32_t slot)>;
 
   // The tensors of the slot `asked`, or, without one, of all that are wanted, and of further ones
   // that are wanted. Throws MutationError, DeterminismError, or what an operator throws.
-  Filled fill(std::optional<std::uint32_t> asked, Wants wants);
+  FilledSlots fill(std::optional<std::uint32_t> asked, Wants wants);
 
   // What has been supplied is wanted again: the next call computes as the first one did.
   void start_anew() { generation_.reset(); }
@@ -121,7 +113,7 @@ class TapeReplay {
   std::vector<std::pair<TapeValueId, Base>> written_;         // before, by the operator that runs
   std::optional<std::uint32_t> running_;                      // the operator, for errors
   torch::jit::Stack stack_;                                   // empty; keeps its memory
-  Filled filled_;
+  FilledSlots filled_;
 };
 
 }  // namespace reprise::engine_internal

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/function/function_recomputation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/function/function_record.h"
+#include "reprise/engine/function/function_replay.h"
+#include "reprise/engine/function/selective_forward.h"
+#include "reprise/engine/function/trace_recorder.h"
+#include "reprise/engine/operators/storage_id.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+class FunctionSession final : public SessionRecomputation {
+ public:
+  FunctionSession(RegionRecord& record, FunctionRecord& function)
+      : record_(record), function_(function) {}
+
+  FilledSlots fill(const SlotRequest& request) override {
+    const auto replay = std::make_shared<FunctionReplay>(record_, function_, request.all());
+    replay->run();
+    if (function_.trace && function_.trace->is_complete && request.is_last) {
+      function_.trace->drop_kept();  // unless forward still runs
+    }
+    return replay->take_values();
+  }
+
+  void restart() override {}  // each replay computes all slots that are wanted
+
+ private:
+  RegionRecord& record_;
+  FunctionRecord& function_;
+};
+
+// In the order of their making; destroyed in the reverse order.
+class FunctionRecording final : public ForwardRecording {
+ public:
+  FunctionRecording(FunctionRecord& function, TraceRecorder* recorder,
+                    std::shared_ptr<Policy> policy, const std::string& region, bool preserves_rng,
+                    PolicyRegion* enclosing) {
+    if (function.watched) {
+      watch_.emplace(*function.watched, InterceptionScope::current());
+      watching_.emplace(&*watch_);
+    }
+    if (recorder != nullptr) {
+      selective_.emplace(*recorder, std::move(policy), region, preserves_rng,
+                         InterceptionScope::current(), enclosing);
+      selecting_.emplace(&*selective_);
+    }
+  }
+
+  PolicyRegion* policy_region() override { return selective_ ? &*selective_ : nullptr; }
+
+  void stop() override {
+    selecting_.reset();
+    watching_.reset();
+  }
+
+ private:
+  std::optional<ForwardWatch> watch_;
+  std::optional<InterceptionScope> watching_;
+  std::optional<SelectiveForward> selective_;
+  std::optional<InterceptionScope> selecting_;
+};
+
+class FunctionRecomputation final : public Recomputation {
+ public:
+  FunctionRecomputation(RegionRecord& record, const RegionEntry& entry,
+                        std::unique_ptr<RegionCode> code, const std::vector<at::Tensor>& arguments)
+      : record_(record), preserves_rng_(entry.options.preserve_rng_state) {
+    function_.code = std::move(code);
+    if (entry.asks_policy) {
+      function_.trace = std::make_unique<OperatorTrace>(entry.options.allow_cache_entry_mutation,
+                                                        entry.through_hooks);
+      recorder_.emplace(*function_.trace);
+    }
+    add_inputs(arguments);
+  }
+
+  std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
+                                                  PolicyRegion* enclosing) override {
+    return std::make_unique<FunctionRecording>(function_, recorder_ ? &*recorder_ : nullptr,
+                                               std::move(policy), record_.name, preserves_rng_,
+                                               enclosing);
+  }
+
+  SlotProvenance locate(const at::Tensor& tensor) override {
+    if (recorder_) {
+      recorder_->need(storage_id_of(tensor));
+    }
+    return function_.watched ? function_.watched->of_slot(tensor) : SlotProvenance{};
+  }
+
+  void add_slot(std::uint32_t slot, const at::Tensor&) override {
+    if (function_.watched && function_.watched->has_new_transfer) {
+      function_.watched->has_new_transfer = false;
+      function_.slot_behind_transfers = slot;
+    }
+  }
+
+  void end_forward(const std::vector<bool>& alive, bool may_pack) override;
+
+  std::unique_ptr<SessionRecomputation> begin_session() override {
+    return std::make_unique<FunctionSession>(record_, function_);
+  }
+
+  std::unique_ptr<ReleasedValues> drop_slots(std::span<const std::uint32_t>) override {
+    return nullptr;  // a replay needs all inputs for any slot
+  }
+
+  std::span<const RegionInput> inputs() const override { return function_.inputs; }
+  bool has_stored() const override;
+  void append_stored(std::vector<std::shared_ptr<StoredTensor>>& stored) const override;
+
+ private:
+  void add_inputs(const std::vector<at::Tensor>& arguments);
+
+  RegionRecord& record_;
+  const bool preserves_rng_;
+  FunctionRecord function_;
+  std::optional<TraceRecorder> recorder_;  // in forward
+};
+
+// The same tensor passed twice is one input, so that it is one tensor in the replay as well.
+void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments) {
+  function_.argument_inputs.reserve(arguments.size());
+  std::vector<at::Tensor> distinct;
+  for (const at::Tensor& tensor : arguments) {
+    const auto found = std::find_if(distinct.begin(), distinct.end(),
+                                    [&](const at::Tensor& known) { return known.is_same(tensor); });
+    function_.argument_inputs.push_back(static_cast<std::uint32_t>(found - distinct.begin()));
+    if (found == distinct.end()) {
+      distinct.push_back(tensor);
+    }
+  }
+  function_.inputs = RegionInput::keep_all(distinct, record_.input_store, record_.name);
+  if (record_.check != DeterminismCheck::kNone) {
+    function_.watched = std::make_unique<WatchedForward>(distinct);
+  }
+}
+
+void FunctionRecomputation::end_forward(const std::vector<bool>&, bool may_pack) {
+  std::vector<at::Generator> drawn;
+  if (function_.watched) {
+    function_.watched->complete();
+    drawn = std::move(function_.watched->drawn);
+  }
+  if (record_.state.rng) {
+    if (function_.watched) {
+      record_.state.rng->add(std::exchange(function_.watched->generators, {}));
+    } else {  // a generator whose state has not moved may have been seeded again
+      for (const RngState& state : record_.state.rng->states()) {
+        drawn.push_back(state.generator());
+      }
+    }
+    record_.state.rng->complete(drawn);
+  }
+  if (recorder_) {
+    recorder_->complete(may_pack, record_.stats.get());
+    recorder_.reset();
+  }
+}
+
+bool FunctionRecomputation::has_stored() const {
+  const auto kept = function_.trace ? function_.trace->kept() : nullptr;
+  const auto is_stored = [](const KeptResult& result) { return result.stored != nullptr; };
+  return kept && std::any_of(kept->begin(), kept->end(), [&](const auto& entry) {
+           return std::any_of(entry.second.begin(), entry.second.end(), is_stored);
+         });
+}
+
+void FunctionRecomputation::append_stored(
+    std::vector<std::shared_ptr<StoredTensor>>& stored) const {
+  const auto kept = function_.trace ? function_.trace->kept() : nullptr;
+  if (!kept) {
+    return;
+  }
+  for (const std::uint32_t index : sorted_keys(*kept)) {
+    for (const KeptResult& result : kept->at(index)) {
+      stored.push_back(result.stored);
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Recomputation> make_function_recomputation(RegionRecord& record,
+                                                           const RegionEntry& entry,
+                                                           std::unique_ptr<RegionCode> code,
+                                                           const std::vector<at::Tensor>& arguments,
+                                                           std::optional<RngSnapshot> rng) {
+  auto made = std::make_unique<FunctionRecomputation>(record, entry, std::move(code), arguments);
+  record.state.rng = std::move(rng);
+  return made;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// One way to recompute a region: what it records while forward runs, and how it supplies saved
+// tensors again. The frame owns one and knows no more of it than this interface.
+//
+// To add a form: implement the three classes below in a room of its own, and return it from
+// make_recomputation() in engine/region/forward_region.cpp.
+#ifndef REPRISE_ENGINE_RECOMPUTATION_RECOMPUTATION_H_
+#define REPRISE_ENGINE_RECOMPUTATION_RECOMPUTATION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/kept/region_input.h"
+#include "reprise/engine/policy/policy_region.h"
+#include "reprise/engine/recomputation/region_record.h"
+
+namespace reprise::engine_internal {
+
+// A slot's tensor, as a recomputation supplies it.
+struct RecomputedTensor {
+  at::Tensor tensor;
+  std::int64_t version = 0;  // of its counter, when it was supplied
+};
+
+using FilledSlots = std::vector<std::pair<std::uint32_t, RecomputedTensor>>;
+
+// The slots that a session asks for.
+struct SlotRequest {
+  std::optional<std::uint32_t> asked;            // none: all that are wanted
+  absl::FunctionRef<bool(std::uint32_t)> wants;  // whether a slot's tensor is wanted, now
+  absl::FunctionRef<std::vector<bool>()> all;    // the same for every slot of the record
+  bool is_last = false;                          // no later session will ask
+};
+
+// The part of one session in one region, from its first request to its end. One thread at a time.
+class SessionRecomputation {
+ public:
+  virtual ~SessionRecomputation() = default;
+
+  // Returns the tensors of the slot asked for, and of further slots that are wanted. Called without
+  // the frame's lock. Throws MutationError, DeterminismError, or an exception of the code that it
+  // runs.
+  virtual FilledSlots fill(const SlotRequest& request) = 0;
+
+  // Tensors supplied so far are wanted again: the next call computes as the first one did.
+  virtual void restart() = 0;
+};
+
+// The part that lasts as long as the region's forward, on forward's thread.
+class ForwardRecording {
+ public:
+  virtual ~ForwardRecording() = default;
+
+  // Returns null if no policy is asked.
+  virtual PolicyRegion* policy_region() = 0;
+
+  // Stops intercepting operators. The record is completed later, by end_forward().
+  virtual void stop() = 0;
+};
+
+// Values that no slot needs any more, to be destroyed without the frame's lock.
+class ReleasedValues {
+ public:
+  virtual ~ReleasedValues() = default;
+};
+
+class Recomputation {
+ public:
+  virtual ~Recomputation() = default;
+
+  // Starts to intercept operators on this thread. `policy` and `enclosing` may be null.
+  virtual std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
+                                                          PolicyRegion* enclosing) = 0;
+
+  // Autograd saves a tensor: locates it, and returns its origin. Called without the frame's lock,
+  // before add_slot() on the same thread.
+  virtual SlotProvenance locate(const at::Tensor& tensor) = 0;
+  // Assigns the slot to that tensor. Called with the frame's lock.
+  virtual void add_slot(std::uint32_t slot, const at::Tensor& tensor) = 0;
+
+  // Forward has ended: releases values that no slot in `alive` needs, and completes the record's
+  // state. may_pack: retained values may go to the surrounding saved-tensor hooks, which may throw.
+  virtual void end_forward(const std::vector<bool>& alive, bool may_pack) = 0;
+
+  virtual std::unique_ptr<SessionRecomputation> begin_session() = 0;
+
+  // Slots have died, after forward ended. Called with the frame's lock while no session
+  // recomputes; the result, which may be null, outlives the lock.
+  virtual std::unique_ptr<ReleasedValues> drop_slots(std::span<const std::uint32_t> slots) = 0;
+
+  // The tensors retained since entry.
+  virtual std::span<const RegionInput> inputs() const = 0;
+
+  // Whether a store holds a retained value, and those values, in the same order in each process.
+  virtual bool has_stored() const = 0;
+  virtual void append_stored(std::vector<std::shared_ptr<StoredTensor>>& stored) const = 0;
+};
+
+// The facts about a region's entry that forms of recomputation depend on.
+struct RegionEntry {
+  const CheckpointOptions& options;
+  bool asks_policy = false;
+  bool is_nested = false;      // the innermost hooks are those of an enclosing region
+  bool through_hooks = false;  // retained results go to the surrounding saved-tensor hooks
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_RECOMPUTATION_RECOMPUTATION_H_
