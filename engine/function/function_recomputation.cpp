@@ -52,7 +52,9 @@ class FunctionRecording final : public ForwardRecording {
     }
   }
 
-  PolicyRegion* policy_region() override { return selective_ ? &*selective_ : nullptr; }
+  PolicyRegion* policy_region() override {
+    return selective_ ? &selective_->policy_region() : nullptr;
+  }
 
   void stop() override {
     selecting_.reset();

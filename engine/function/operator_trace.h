@@ -82,7 +82,7 @@ struct TracedOperator {
   bool is_view = false;        // a result lies in an argument's memory: neither kept nor left out
   bool is_root = false;        // to be run whether its results are needed or not
   bool is_asked = false;       // the policy was asked
-  bool is_pinned = false;      // by save() or recompute(): `decision` is theirs
+  bool is_forced = false;      // by save() or recompute(): `decision` is theirs
   bool is_wait = false;        // see Note [Transfers]
   bool is_in_flight = false;   // its results are
   bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant

@@ -31,20 +31,20 @@ std::vector<std::vector<std::int64_t>> shapes_written(std::span<const c10::IValu
 
 }  // namespace
 
-SelectiveForward::SelectiveForward(TraceRecorder& builder, std::shared_ptr<Policy> policy,
+SelectiveForward::SelectiveForward(TraceRecorder& recorder, std::shared_ptr<Policy> policy,
                                    const std::string& region, bool preserves_rng,
                                    OperatorInterceptor* next, PolicyRegion* enclosing)
-    : PolicyRegion(std::move(policy), region, enclosing),
-      builder_(builder),
+    : recorder_(recorder),
+      policy_region_(std::move(policy), region, recorder, enclosing),
       preserves_rng_(preserves_rng),
       next_(next),
       backward_(hooks_internal::current_backward()) {}
 
 void SelectiveForward::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
-  start_call();
+  policy_region_.start_call();
   settle();
-  builder_.note_versions();
+  recorder_.note_versions();
   StorageIdList arguments;
   for (const c10::IValue& argument : call.arguments()) {
     append_storage_ids(argument, arguments);
@@ -62,8 +62,8 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   const auto shapes = shapes_written(given, traits);
   if (traits.is_inplace_view) {
     const at::Tensor& reshaped = given[0].toTensor();
-    if (const auto id = builder_.value_in(storage_id_of(reshaped))) {
-      builder_.prepare_reshape(*id, reshaped);
+    if (const auto id = recorder_.value_in(storage_id_of(reshaped))) {
+      recorder_.prepare_reshape(*id, reshaped);
     }
   }
   pass_on(call, next_);
@@ -73,26 +73,26 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   op.is_resizing = shapes_written(given, traits) != shapes;
   op.is_root = op.is_root || op.is_resizing;
   if (traits.is_inplace_view) {
-    builder_.note_reshape(given[0].toTensor());
+    recorder_.note_reshape(given[0].toTensor());
   }
-  builder_.add(std::move(op), call.results(), traits.result_arguments, arguments);
-  const TracedOperator& added = builder_.last();
+  recorder_.add(std::move(op), call.results(), traits.result_arguments, arguments);
+  const TracedOperator& added = recorder_.last();
   if (!added.is_view && (!added.made.empty() || !added.written.empty())) {
-    decide(call, given);
+    policy_region_.decide(call, given);
   }
-  builder_.finish_last();
+  recorder_.finish_last();
 }
 
 // Replays run it again, whatever the policy says.
 void SelectiveForward::run_hidden(const OperatorCall& call, const StorageIdList& arguments) {
   if (!call.traits.is_view) {
-    std::for_each(arguments.begin(), arguments.end(), [this](StorageId m) { builder_.need(m); });
+    std::for_each(arguments.begin(), arguments.end(), [this](StorageId m) { recorder_.need(m); });
   }
   if (!call.traits.is_bookkeeping) {
     for (const std::uint32_t index : call.traits.written(call.arguments())) {
       for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-        if (const auto id = builder_.value_in(storage_id_of(tensor))) {
-          builder_.prepare_hidden_write(*id, tensor);
+        if (const auto id = recorder_.value_in(storage_id_of(tensor))) {
+          recorder_.prepare_hidden_write(*id, tensor);
         }
       });
     }
@@ -107,7 +107,7 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
   op.name = &call.op.operator_name();
   op.arguments = fingerprint_of_arguments(call);
   for (const StorageId memory : arguments) {
-    if (const auto id = builder_.value_in(memory)) {
+    if (const auto id = recorder_.value_in(memory)) {
       op.inputs.push_back(*id);
     }
   }
@@ -132,7 +132,7 @@ void SelectiveForward::note_writes(const OperatorCall& call, const StorageIdList
   absl::InlinedVector<const at::Tensor*, 2> targets;
   for (const std::uint32_t index : traits.written(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-      const auto id = builder_.value_in(storage_id_of(tensor));
+      const auto id = recorder_.value_in(storage_id_of(tensor));
       op.is_root = op.is_root || !id;  // an effect
       if (id) {
         op.written.push_back(*id);
@@ -147,17 +147,8 @@ void SelectiveForward::note_writes(const OperatorCall& call, const StorageIdList
   op.is_constant =
       op.is_constant || (op.is_lone_write && arguments.size() == 1 && !traits.is_random);
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    builder_.prepare_write(op.written[i], *targets[i], op.is_lone_write);
+    recorder_.prepare_write(op.written[i], *targets[i], op.is_lone_write);
   }
-}
-
-PolicyRegion::Decision SelectiveForward::decision_of(TracedOperator& op) const {
-  return {op.name, builder_.index_of(op), &op.decision, &op.is_pinned};
-}
-
-std::optional<PolicyRegion::Decision> SelectiveForward::creator_of(const at::Tensor& tensor) {
-  TracedOperator* const op = builder_.creator_of(tensor);
-  return op == nullptr ? std::nullopt : std::optional(decision_of(*op));
 }
 
 }  // namespace reprise::engine_internal

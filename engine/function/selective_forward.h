@@ -15,13 +15,15 @@
 
 namespace reprise::engine_internal {
 
-class SelectiveForward final : public PolicyRegion {
+class SelectiveForward final : public OperatorInterceptor {
  public:
-  // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
+  // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
   // names.
-  SelectiveForward(TraceRecorder& builder, std::shared_ptr<Policy> policy,
+  SelectiveForward(TraceRecorder& recorder, std::shared_ptr<Policy> policy,
                    const std::string& region, bool preserves_rng, OperatorInterceptor* next,
                    PolicyRegion* enclosing);
+
+  PolicyRegion& policy_region() { return policy_region_; }
 
   void intercept(const OperatorCall& call) override;
   void settle() override {
@@ -46,21 +48,8 @@ class SelectiveForward final : public PolicyRegion {
   void note_writes(const OperatorCall& call, const StorageIdList& arguments,
                    TracedOperator& op) const;
 
-  Decision decision_of(TracedOperator& op) const;
-  std::optional<Decision> creator_of(const at::Tensor& tensor) override;
-  Decision last_operator() override { return decision_of(builder_.last()); }
-  bool has_last_written() const override { return !builder_.last().written.empty(); }
-  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override {
-    builder_.decide(answer, results);
-  }
-  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override {
-    return builder_.keep_value(tensor, answer);
-  }
-  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override {
-    return builder_.recompute_value(tensor, decision);
-  }
-
-  TraceRecorder& builder_;
+  TraceRecorder& recorder_;
+  PolicyRegion policy_region_;
   const bool preserves_rng_;
   DrawRecorder draws_;
   OperatorInterceptor* const next_;

@@ -73,7 +73,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
   op.is_root = op.is_root || op.is_view;
 }
 
-void TraceRecorder::decide(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
+void TraceRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
   const std::uint32_t index = last_index();
   TracedOperator& op = trace_.operators[index];
   op.decision = answer.policy;

@@ -36,19 +36,18 @@
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/function/operator_trace.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/policy/decision_target.h"
 #include "reprise/engine/report/region_stats.h"
 
 namespace reprise::engine_internal {
 
 // Lives as long as forward, on its thread.
-class TraceRecorder {
+class TraceRecorder final : public DecisionTarget {
  public:
   // trace: must outlive this.
   explicit TraceRecorder(OperatorTrace& trace) : trace_(trace) {}
 
   std::optional<ValueId> value_in(StorageId memory) const;
-  // The operator that made what lies in the tensor's memory; null if none of the region did.
-  TracedOperator* creator_of(const at::Tensor& tensor);
   std::uint32_t index_of(const TracedOperator& op) const {
     return static_cast<std::uint32_t>(&op - trace_.operators.data());
   }
@@ -74,21 +73,30 @@ class TraceRecorder {
            const StorageIdList& arguments);
   TracedOperator& last() { return trace_.operators.back(); }
   const TracedOperator& last() const { return trace_.operators.back(); }
-  // What the policy says of the last operator. Throws CheckpointError if that must be kept and
-  // cannot be.
-  void decide(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results);
   // The decision is final; what the operator reads is marked as read.
   void finish_last();
 
-  // Keeps, or computes again, what lies in the tensor's memory now. False if that cannot be.
-  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer);
-  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision);
+  std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override {
+    TracedOperator* const op = creator_of(tensor);
+    return op == nullptr ? std::nullopt : std::optional(decision_of(*op));
+  }
+  Decision last_decision() override { return decision_of(last()); }
+  bool has_last_written() const override { return !last().written.empty(); }
+  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
+  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
+  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
 
   // Forward has ended. may_pack: what is kept may go to its store, or to the surrounding hooks,
   // which may throw. stats: to be added to, or null.
   void complete(bool may_pack, RegionStats* stats);
 
  private:
+  // The operator that made the contents of the tensor's memory; null if none of the region did.
+  TracedOperator* creator_of(const at::Tensor& tensor);
+  Decision decision_of(TracedOperator& op) const {
+    return {op.name, index_of(op), &op.decision, &op.is_forced};
+  }
+
   struct Value {
     std::uint32_t creator;
     std::uint32_t tensor;  // of the creator's

@@ -33,20 +33,20 @@ void PolicyRegion::decide_or_throw(const OperatorCall& call,
   question.op = &call.op;
   question.arguments = arguments;
   question.outputs = {results.data(), results.size()};
-  question.ordinal = last_operator().ordinal;
+  question.ordinal = target_.last_decision().ordinal;
   PolicyAnswer answer = ask(question);
   if (enclosing_ != nullptr && enclosing_->has_asked_for_last_call_) {
     answer = agree_with_enclosing(call, std::move(answer));
   }
-  decide_last(answer, results);
+  target_.decide_last(answer, results);
   last_answer_ = std::move(answer);
-  has_asked_for_last_call_ = !has_last_written();
+  has_asked_for_last_call_ = !target_.has_last_written();
 }
 
 // See Note [Nested policies].
 PolicyAnswer PolicyRegion::agree_with_enclosing(const OperatorCall& call, PolicyAnswer answer) {
   const PolicyAnswer& outer = enclosing_->last_answer_;
-  if (has_last_written() || outer == answer) {
+  if (target_.has_last_written() || outer == answer) {
     return answer;
   }
   if (is_must(outer.policy) && is_must(answer.policy) && outer.policy != answer.policy) {
@@ -61,23 +61,23 @@ PolicyAnswer PolicyRegion::agree_with_enclosing(const OperatorCall& call, Policy
   }
   for (PolicyRegion* region = enclosing_; region != nullptr && region->has_asked_for_last_call_;
        region = region->enclosing_) {
-    region->decide_last(answer, call.results());
+    region->target_.decide_last(answer, call.results());
     region->last_answer_ = answer;
   }
   return answer;
 }
 
-void PolicyRegion::save(const at::Tensor& tensor) { pin(tensor, CheckpointPolicy::MUST_SAVE); }
+void PolicyRegion::save(const at::Tensor& tensor) { force(tensor, CheckpointPolicy::MUST_SAVE); }
 
 void PolicyRegion::recompute(const at::Tensor& tensor) {
-  pin(tensor, CheckpointPolicy::MUST_RECOMPUTE);
+  force(tensor, CheckpointPolicy::MUST_RECOMPUTE);
 }
 
-void PolicyRegion::pin(const at::Tensor& tensor, CheckpointPolicy decision) {
+void PolicyRegion::force(const at::Tensor& tensor, CheckpointPolicy decision) {
   const bool is_save = decision == CheckpointPolicy::MUST_SAVE;
   for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
-    const auto op = region->creator_of(tensor);
-    if (op && *op->is_pinned && *op->decision != decision) {
+    const auto op = region->target_.decision_of_creator(tensor);
+    if (op && *op->is_forced && *op->decision != decision) {
       throw CheckpointError(c10::str("[checkpoint] region '", region->region_,
                                      "': save() and recompute() are both called for one value, a "
                                      "result of ",
@@ -86,7 +86,7 @@ void PolicyRegion::pin(const at::Tensor& tensor, CheckpointPolicy decision) {
     }
     region->apply(tensor, decision, is_save ? "save()" : "recompute()");
     if (op) {
-      *op->is_pinned = true;
+      *op->is_forced = true;
     }
   }
 }
@@ -95,7 +95,7 @@ void PolicyRegion::apply(const at::Tensor& tensor, const PolicyAnswer& answer,
                          std::string_view caller) {
   const bool is_kept = keeps(answer.policy);
   const bool is_done =
-      is_kept ? keep_value(tensor, answer) : recompute_value(tensor, answer.policy);
+      is_kept ? target_.keep_value(tensor, answer) : target_.recompute_value(tensor, answer.policy);
   if (!is_done) {
     throw CheckpointError(c10::str(
         "[checkpoint] region '", region_, "': ", caller, " for ",
@@ -127,8 +127,8 @@ void PolicyRegion::name(const at::Tensor& tensor, std::string_view name) {
 }
 
 PolicyAnswer PolicyRegion::ask_by_name(const at::Tensor& tensor, std::string_view name) {
-  const auto op = creator_of(tensor);
-  if (!op || *op->is_pinned) {
+  const auto op = target_.decision_of_creator(tensor);
+  if (!op || *op->is_forced) {
     return CheckpointPolicy::PREFER_RECOMPUTE;
   }
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(

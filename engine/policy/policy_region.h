@@ -13,54 +13,28 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
-#include <ATen/core/operator_name.h>
-#include <c10/util/ArrayRef.h>
 
-#include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/policy/decision_target.h"
 #include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise::engine_internal {
 
-class PolicyRegion : public OperatorInterceptor {
+class PolicyRegion {
  public:
-  // policy: null answers PREFER_RECOMPUTE. enclosing: the next such region further out, or null; it
-  // and the name must outlive this.
-  PolicyRegion(std::shared_ptr<Policy> policy, const std::string& region, PolicyRegion* enclosing)
-      : policy_(std::move(policy)), region_(region), enclosing_(enclosing) {}
-
-  // The result whose value lies in the tensor's memory, in this region and in those around it:
-  // is kept as it is now, is computed again, is offered to the policy under a name. Throw
-  // CheckpointError.
-  void save(const at::Tensor& tensor);
-  void recompute(const at::Tensor& tensor);
-  void name(const at::Tensor& tensor, std::string_view name);
-
-  // Throws what the policy threw when it was asked for an operator, or what is wrong with its
-  // answer: when the region ends, as the function that called the operator may be noexcept.
-  void rethrow_failure() const {
-    if (failure_) {
-      std::rethrow_exception(failure_);
-    }
-  }
-
- protected:
-  // What has been decided for an operator.
-  struct Decision {
-    const c10::OperatorName* name;
-    std::uint32_t ordinal;
-    CheckpointPolicy* decision;
-    bool* is_pinned;  // by save() or recompute(): the decision is theirs
-  };
-
-  const std::string& region() const { return region_; }
+  // policy: null answers PREFER_RECOMPUTE. enclosing: the next such region further out, or null.
+  // All that it refers to must outlive it.
+  PolicyRegion(std::shared_ptr<Policy> policy, const std::string& region, DecisionTarget& target,
+               PolicyRegion* enclosing)
+      : policy_(std::move(policy)), region_(region), target_(target), enclosing_(enclosing) {}
+  PolicyRegion(const PolicyRegion&) = delete;
+  PolicyRegion& operator=(const PolicyRegion&) = delete;
 
   // To be called first for each operator.
   void start_call() { has_asked_for_last_call_ = false; }
@@ -68,28 +42,32 @@ class PolicyRegion : public OperatorInterceptor {
   // nothing, and asks no more after a failure.
   void decide(const OperatorCall& call, std::span<const c10::IValue> arguments);
 
- private:
-  // The operator that made what lies in the tensor's memory, if one of the region did.
-  virtual std::optional<Decision> creator_of(const at::Tensor& tensor) = 0;
-  virtual Decision last_operator() = 0;
-  // Whether it has written in place to a value of the region.
-  virtual bool has_last_written() const = 0;
-  // What is to become of the last operator's results. Throws CheckpointError if they must be kept
-  // and cannot be.
-  virtual void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) = 0;
-  // Keeps, or computes again, what lies in the tensor's memory now. False if that cannot be.
-  virtual bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) = 0;
-  virtual bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
+  // For the result whose value is in the tensor's memory, in this region and in those around it:
+  // saves it as it is now; recomputes it; offers it to the policy under a name. Throw
+  // CheckpointError.
+  void save(const at::Tensor& tensor);
+  void recompute(const at::Tensor& tensor);
+  void name(const at::Tensor& tensor, std::string_view name);
 
+  // Throws the exception that the policy threw when it was asked for an operator, or the error in
+  // its answer: when the region ends, as the function that called the operator may be noexcept.
+  void rethrow_failure() const {
+    if (failure_) {
+      std::rethrow_exception(failure_);
+    }
+  }
+
+ private:
   void decide_or_throw(const OperatorCall& call, std::span<const c10::IValue> arguments);
   PolicyAnswer ask(PolicyContext::Call& question);
   PolicyAnswer ask_by_name(const at::Tensor& tensor, std::string_view name);
   PolicyAnswer agree_with_enclosing(const OperatorCall& call, PolicyAnswer answer);
-  void pin(const at::Tensor& tensor, CheckpointPolicy decision);
+  void force(const at::Tensor& tensor, CheckpointPolicy decision);
   void apply(const at::Tensor& tensor, const PolicyAnswer& answer, std::string_view caller);
 
   const std::shared_ptr<Policy> policy_;
   const std::string& region_;
+  DecisionTarget& target_;
   PolicyRegion* const enclosing_;
   std::exception_ptr failure_;
   bool has_asked_for_last_call_ = false;

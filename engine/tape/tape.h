@@ -29,7 +29,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "absl/functional/function_ref.h"
 #include "reprise/engine/ambient/compute_modes.h"
 #include "reprise/engine/kept/kept_result.h"
 #include "reprise/engine/kept/region_input.h"
@@ -112,7 +111,7 @@ class Tape {
     bool is_required : 1 = false;  // in each session, before all else: see Note [Transfers]
     bool is_cheap : 1 = false;     // see OperatorTraits
     bool is_asked : 1 = false;     // the policy was asked
-    bool is_pinned = false;        // by save() or recompute(): the decision is theirs
+    bool is_forced = false;        // by save() or recompute(): the decision is theirs
   };
 
   // What an operator finds around it.
@@ -191,12 +190,6 @@ class Tape {
   absl::flat_hash_map<std::uint32_t, KeptResult> held;
   std::uint32_t generation = 0;  // counts the changes of the operators' numbers
 };
-
-// The values that the slots need, and the operators that have to be run for them, where
-// `is_at_hand` tells what is not computed.
-std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
-                                std::vector<bool>& operators,
-                                absl::FunctionRef<bool(TapeValueId)> is_at_hand);
 
 // For an error: what a tensor from outside was and is.
 std::string lost_words(const Tape::Given& given);

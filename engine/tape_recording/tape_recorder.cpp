@@ -2,17 +2,12 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/tape_recording/tape_recorder.h"
 
-#include <ATen/Context.h>
-#include <ATen/core/grad_mode.h>
-#include <c10/core/DefaultDtype.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
-#include "absl/hash/hash.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
@@ -59,8 +54,10 @@ at::Tensor parameter_of(const at::Tensor& tensor) {
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
                            Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
-    : PolicyRegion(std::move(policy), region, enclosing),
-      tape_(tape),
+    : tape_(tape),
+      tables_(tape),
+      region_(region),
+      policy_region_(std::move(policy), region, *this, enclosing),
       options_(options),
       next_(next),
       backward_(hooks_internal::current_backward()) {
@@ -72,7 +69,7 @@ StorageId TapeRecorder::key_of(const at::Tensor& tensor) {
 }
 
 void TapeRecorder::intercept(const OperatorCall& call) {
-  start_call();
+  policy_region_.start_call();
   note_versions();
   const OperatorTraits& traits = call.traits;
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
@@ -92,7 +89,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
     return;
   }
   op.end_argument = static_cast<std::uint32_t>(tape_.arguments.size());
-  op.context = current_context(traits);
+  op.context = tables_.current_context(traits);
   op.is_cheap = traits.is_cheap;
   op.transfer = traits.transfer;
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
@@ -120,7 +117,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
       tape_.random.push_back(std::move(*draw));
     }
-    decide(call, arguments);
+    policy_region_.decide(call, arguments);
   }
 }
 
@@ -182,14 +179,15 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
   if (!is_constant(argument)) {
     return false;
   }
-  tape_.arguments.push_back({Kind::kConstant, constant(with_device_index(argument)), Tape::kNone});
+  tape_.arguments.push_back(
+      {Kind::kConstant, tables_.constant(with_device_index(argument)), Tape::kNone});
   return true;
 }
 
 void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
   // Numbers that LibTorch wraps into tensors come and go out of the dispatcher's sight.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    tape_.arguments.push_back({Kind::kConstant, constant(tensor), Tape::kNone});
+    tape_.arguments.push_back({Kind::kConstant, tables_.constant(tensor), Tape::kNone});
     return;
   }
   const Tape::Tensor found = look_up(tensor, use);
@@ -197,80 +195,12 @@ void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
   tape_.arguments.push_back({Kind::kTensor, found.value, found.geometry});
 }
 
-std::uint32_t TapeRecorder::constant(const c10::IValue& value) {
-  const auto next = static_cast<std::uint32_t>(tape_.constants.size());
-  if (const auto hash = hash_of_constant(value)) {
-    const auto [known, is_new] = known_constants_.try_emplace(*hash, next);
-    if (!is_new && is_same_constant(tape_.constants[known->second], value)) {
-      return known->second;
-    }
-  }
-  tape_.constants.push_back(value);
-  return next;
-}
-
-std::uint32_t TapeRecorder::geometry_of(const at::Tensor& tensor) {
-  for (const std::uint32_t recent : recent_geometries_) {
-    if (recent < tape_.geometries.size() && tape_.geometries[recent].is_of(tensor)) {
-      return recent;
-    }
-  }
-  const std::uint32_t found = find_geometry(Geometry(tensor));
-  recent_geometries_[next_recent_] = found;
-  next_recent_ = (next_recent_ + 1) % recent_geometries_.size();
-  return found;
-}
-
-std::uint32_t TapeRecorder::find_geometry(Geometry geometry) {
-  const auto next = static_cast<std::uint32_t>(tape_.geometries.size());
-  const auto [known, is_new] = known_geometries_.try_emplace(absl::HashOf(geometry), next);
-  if (!is_new && tape_.geometries[known->second] == geometry) {
-    return known->second;
-  }
-  tape_.geometries.push_back(std::move(geometry));
-  return next;
-}
-
-std::uint32_t TapeRecorder::current_context(const OperatorTraits& traits) {
-  if (!compute_now_.is_current(traits.is_elementwise)) {
-    compute_now_ = ComputeModes::current();
-    compute_index_now_ = find_compute(compute_now_);
-  }
-  const auto keys = c10::impl::tls_local_dispatch_key_set();
-  const auto dtype = c10::get_default_dtype_as_scalartype();
-  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
-  const bool is_grad_enabled = c10::GradMode::is_enabled();
-  const auto is_current = [&](const Tape::Context& context) {
-    return context.keys.included_ == keys.included_ && context.keys.excluded_ == keys.excluded_ &&
-           context.default_dtype == dtype && context.is_deterministic == is_deterministic &&
-           context.is_grad_enabled == is_grad_enabled && context.compute == compute_index_now_;
-  };
-  const auto found = std::find_if(tape_.contexts.rbegin(), tape_.contexts.rend(), is_current);
-  if (found != tape_.contexts.rend()) {
-    return static_cast<std::uint32_t>(tape_.contexts.rend() - found - 1);
-  }
-  tape_.contexts.push_back({keys, dtype, is_deterministic, is_grad_enabled, compute_index_now_});
-  return static_cast<std::uint32_t>(tape_.contexts.size() - 1);
-}
-
-std::uint32_t TapeRecorder::find_compute(const ComputeModes& modes) {
-  if (modes == compute_at_entry_) {
-    return Tape::kNone;
-  }
-  const auto known = std::find(tape_.compute.begin(), tape_.compute.end(), modes);
-  const auto index = static_cast<std::uint32_t>(known - tape_.compute.begin());
-  if (known == tape_.compute.end()) {
-    tape_.compute.push_back(modes);
-  }
-  return index;
-}
-
 TapeValueId TapeRecorder::new_value(StorageId memory, const at::Tensor& tensor, Tape::Value value,
                                     bool is_outside) {
   const auto id = static_cast<TapeValueId>(tape_.values.size());
   tape_.values.push_back(value);
   const bool is_storage = is_dense(tensor);
-  info_.push_back({.geometry = is_storage ? geometry_of(tensor) : Tape::kNone,
+  info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : Tape::kNone,
                    .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
   storages_.insert_or_assign(memory, Storage{id, is_outside, weak_storage_of(tensor)});
   if (!is_storage) {
@@ -289,7 +219,7 @@ TapeValueId TapeRecorder::new_given(StorageId memory, const at::Tensor& tensor, 
   }
   if (given.parameter.defined()) {
     given.is_parameter = true;
-    given.geometry = geometry_of(given.parameter);
+    given.geometry = tables_.geometry_of(given.parameter);
   } else {
     given.kept = KeptResult(tensor);
     given.geometry = info_[id].geometry;

@@ -14,8 +14,6 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,12 +28,13 @@
 #include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_recording/tape_tables.h"
 #include "reprise/engine/watch/memory_sample.h"
 
 namespace reprise::engine_internal {
 
 // Lives as long as forward, on its thread.
-class TapeRecorder final : public PolicyRegion {
+class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
  public:
   struct Options {
     bool preserves_rng = true;
@@ -46,10 +45,12 @@ class TapeRecorder final : public PolicyRegion {
     bool follows_parameters = false;  // given as they are when a replay reads them
   };
 
-  // next: what stands further out, or null. Must outlive this, as must those that PolicyRegion
+  // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
   // names.
   TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
                Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
+
+  PolicyRegion& policy_region() { return policy_region_; }
 
   void intercept(const OperatorCall& call) override;
   void settle() override {
@@ -126,11 +127,6 @@ class TapeRecorder final : public PolicyRegion {
   bool encode(const c10::IValue& argument, Use use);
   bool encode_arguments(const OperatorCall& call);
   void encode_tensor(const at::Tensor& tensor, Use use);
-  std::uint32_t constant(const c10::IValue& value);
-  std::uint32_t geometry_of(const at::Tensor& tensor);
-  std::uint32_t find_geometry(Geometry geometry);
-  std::uint32_t current_context(const OperatorTraits& traits);
-  std::uint32_t find_compute(const ComputeModes& modes);
 
   // Storages and values.
   Tape::Tensor look_up(const at::Tensor& tensor, Use use);
@@ -174,8 +170,8 @@ class TapeRecorder final : public PolicyRegion {
 
   // Decisions.
   Decision decision_of(std::uint32_t index);
-  std::optional<Decision> creator_of(const at::Tensor& tensor) override;
-  Decision last_operator() override;
+  std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override;
+  Decision last_decision() override;
   bool has_last_written() const override;
   void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
@@ -188,19 +184,16 @@ class TapeRecorder final : public PolicyRegion {
   bool is_in_flight(TapeValueId value) const;
 
   // Completion, in tape_liveness.cpp.
-  void require_transfers();
-  void drop_operators_but(const std::vector<bool>& needed);
-  std::vector<bool> looked_at_otherwise(const std::vector<bool>& slots) const;
   void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
                    bool may_pack);
   void give_kept(const std::vector<bool>& needed, bool may_pack);
   void report(const std::vector<bool>& needed, RegionStats& stats) const;
 
   Tape& tape_;
+  TapeTables tables_;
+  const std::string& region_;
+  PolicyRegion policy_region_;
   const Options options_;
-  const ComputeModes compute_at_entry_ = ComputeModes::current();
-  ComputeModes compute_now_ = compute_at_entry_;   // as last seen
-  std::uint32_t compute_index_now_ = Tape::kNone;  // on the tape
   OperatorInterceptor* const next_;
   const int backward_;  // in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
@@ -218,10 +211,6 @@ class TapeRecorder final : public PolicyRegion {
   std::vector<TapeValueId> written_now_;  // given ones
   std::vector<CountedWrite> writes_to_be_counted_;
   std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew
-  absl::flat_hash_map<std::size_t, std::uint32_t> known_geometries_;
-  std::array<std::uint32_t, 4> recent_geometries_ = {};  // most tensors look like one of them
-  std::size_t next_recent_ = 0;
-  absl::flat_hash_map<std::size_t, std::uint32_t> known_constants_;
 };
 
 }  // namespace reprise::engine_internal

@@ -72,7 +72,7 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   if (use != Use::kRead) {
     note_target(tensor, value);
   }
-  return {value, is_dense(tensor) ? geometry_of(tensor) : Tape::kNone};
+  return {value, is_dense(tensor) ? tables_.geometry_of(tensor) : Tape::kNone};
 }
 
 MemorySample TapeRecorder::sample_of(const at::Tensor& tensor, bool of_all_bytes) {
@@ -127,7 +127,7 @@ TapeValueId TapeRecorder::look_up_lent(StorageId memory, const at::Tensor& tenso
   }
   const TapeValueId value = new_given(memory, tensor, Why::kCopied);
   tape_.given.at(value).kept = KeptResult(copy_of(now));
-  tape_.given.at(value).geometry = geometry_of(now);
+  tape_.given.at(value).geometry = tables_.geometry_of(now);
   return value;
 }
 

@@ -73,18 +73,18 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
     const at::Tensor state = call == nullptr ? write.tensor : state_of(*call, write);
     if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
       before.kept = KeptResult(copy_of(state));
-      before.geometry = geometry_of(write.tensor);
+      before.geometry = tables_.geometry_of(write.tensor);
       return;
     }
     const bool is_storage = before.geometry != Tape::kNone;
     before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor));
-    before.geometry = is_storage ? geometry_of(before.kept.alias) : Tape::kNone;
+    before.geometry = is_storage ? tables_.geometry_of(before.kept.alias) : Tape::kNone;
   } else if (is_run_again) {
     before.why = Why::kScratch;
     if (before.parameter.defined()) {
       before.parameter.reset();
       before.kept = KeptResult(write.tensor);
-      before.geometry = geometry_of(write.tensor);
+      before.geometry = tables_.geometry_of(write.tensor);
     }
   }
 }
@@ -122,9 +122,9 @@ void TapeRecorder::prepare_write_inside(const Written& write) {
     return;
   }
   const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
-  if (creator.is_pinned || is_must(creator.decision)) {
+  if (creator.is_forced || is_must(creator.decision)) {
     kept->kept = KeptResult(copy_of(kept->kept.alias), kept->kept.store);
-    kept->geometry = geometry_of(kept->kept.alias);
+    kept->geometry = tables_.geometry_of(kept->kept.alias);
   } else {
     forget(write.before);
   }
@@ -171,7 +171,7 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
       new_value(write.memory, write.tensor, {.op = index}, /*is_outside=*/false);
   ValueInfo& info = info_[after];
   const std::int64_t grown_bytes = info.bytes - before.bytes;  // an out= argument may be resized
-  info.geometry = grown_bytes == 0 ? before.geometry : geometry_of(flat(write.tensor));
+  info.geometry = grown_bytes == 0 ? before.geometry : tables_.geometry_of(flat(write.tensor));
   const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
   info.unfilled_bytes =
       std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
@@ -233,12 +233,12 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
   }
 }
 
-PolicyRegion::Decision TapeRecorder::decision_of(std::uint32_t index) {
+Decision TapeRecorder::decision_of(std::uint32_t index) {
   Tape::Operator& op = tape_.operators[index];
-  return {&op.op.operator_name(), op.ordinal, &op.decision, &op.is_pinned};
+  return {&op.op.operator_name(), op.ordinal, &op.decision, &op.is_forced};
 }
 
-std::optional<PolicyRegion::Decision> TapeRecorder::creator_of(const at::Tensor& tensor) {
+std::optional<Decision> TapeRecorder::decision_of_creator(const at::Tensor& tensor) {
   const auto found = storages_.find(key_of(tensor));
   if (found == storages_.end() || found->second.is_outside) {
     return std::nullopt;
@@ -246,7 +246,7 @@ std::optional<PolicyRegion::Decision> TapeRecorder::creator_of(const at::Tensor&
   return decision_of(tape_.values[found->second.current].op);
 }
 
-PolicyRegion::Decision TapeRecorder::last_operator() {
+Decision TapeRecorder::last_decision() {
   return decision_of(static_cast<std::uint32_t>(tape_.operators.size() - 1));
 }
 
@@ -287,7 +287,7 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
 }
 
 bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
-  if (const auto creator = creator_of(tensor)) {
+  if (const auto creator = decision_of_creator(tensor)) {
     const TapeValueId value = storages_.at(key_of(tensor)).current;
     if (given(value) == nullptr) {
       keep(value, whole(value, tensor), store_of(answer, tensor));
@@ -299,7 +299,7 @@ bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answ
 }
 
 bool TapeRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
-  if (const auto creator = creator_of(tensor)) {
+  if (const auto creator = decision_of_creator(tensor)) {
     forget(storages_.at(key_of(tensor)).current);
     *creator->decision = decision;
   }

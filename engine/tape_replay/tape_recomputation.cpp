@@ -136,7 +136,7 @@ class TapeRecomputation::Recording final : public ForwardRecording {
   Recording& operator=(const Recording&) = delete;
   ~Recording() override { owner_.recorder_ = nullptr; }
 
-  PolicyRegion* policy_region() override { return &recorder_; }
+  PolicyRegion* policy_region() override { return &recorder_.policy_region(); }
   void stop() override { recording_.reset(); }
 
  private:

@@ -18,6 +18,7 @@
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/report/profiler_range.h"
 #include "reprise/engine/tape/tape_context.h"
+#include "reprise/engine/tape/tape_needs.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
