@@ -97,6 +97,7 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function,
       handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
       watch_(make_watch(record, function)),
       effects_(record.name, watch_ ? &*watch_ : nullptr),
+      checks_(record, function, wanted_, watch_ ? &*watch_ : nullptr, effects_),
       values_(wanted_.size()) {
   for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
     if (wanted_[slot]) {
@@ -125,7 +126,7 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
     graph_.note_save(slot, tensor);
   }
   if (slot < wanted_.size()) {
-    compare(slot, tensor);
+    checks_.compare(slot, tensor);
   }
   if (is_wanted && std::this_thread::get_id() == thread_) {
     effects_.note_save(slot, tensor);
@@ -161,73 +162,6 @@ bool FunctionReplay::is_stopped() {
   return stopped_;
 }
 
-bool FunctionReplay::is_adopted(const at::Tensor& tensor) const {
-  return std::this_thread::get_id() == thread_ && effects_.has_adopted(tensor);
-}
-
-bool FunctionReplay::is_inside(const at::Tensor& tensor) const {
-  return std::this_thread::get_id() != thread_ || effects_.has_made(tensor);
-}
-
-// Without the lock: a check may run operators, or the user's function.
-void FunctionReplay::compare(std::uint32_t slot, const at::Tensor& tensor) {
-  const SavedTensorRecord& saved = record_.slots[slot];
-  if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
-    return;
-  }
-  // Nobody is given the values of the others. They may be those after a later write, or statistics.
-  const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
-  auto difference =
-      saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
-  auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
-  auto mutation = mutation_of(saved, tensor);
-  if (!difference && !other && !mutation) {
-    return;
-  }
-  const MutexLock lock(mutex_);
-  if (difference) {
-    mismatches_.push_back({slot, std::move(*difference)});
-  }
-  if (other) {
-    others_.push_back({slot, std::move(*other)});
-  }
-  if (mutation) {
-    mutations_.push_back({slot, std::move(*mutation)});
-  }
-}
-
-std::optional<std::string> FunctionReplay::mutation_of(const SavedTensorRecord& saved,
-                                                       const at::Tensor& tensor) const {
-  if (record_.allow_external_mutation || saved.died_in_forward()) {
-    return std::nullopt;
-  }
-  if (!saved.shares_memory_with(tensor)) {
-    return saved.is_captured() && !is_inside(tensor)
-               ? std::optional(
-                     c10::str(saved.metadata().to_string(),
-                              ", lies in other memory than the tensor that forward saved"))
-               : std::nullopt;
-  }
-  return saved.version() == tensor._version() || is_adopted(tensor)
-             ? std::nullopt
-             : std::optional(c10::str(saved.metadata().to_string(), ", saved at version ",
-                                      saved.version(), ", now at version ", tensor._version()));
-}
-
-std::optional<std::string> FunctionReplay::difference_of_provenance(const SavedTensorRecord& saved,
-                                                                    const at::Tensor& tensor) {
-  const bool is_checked =
-      record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
-  if (!is_checked || !watch_ || saved.provenance() == 0 || std::this_thread::get_id() != thread_) {
-    return std::nullopt;
-  }
-  const Provenance now = watch_->provenance_of(tensor);
-  if (now == 0 || now == saved.provenance()) {
-    return std::nullopt;
-  }
-  return c10::str(saved.metadata().to_string(), ": ", watch_->origin_of(tensor));
-}
-
 bool FunctionReplay::on_accumulation(const std::vector<at::Tensor>& leaves) {
   const MutexLock lock(mutex_);
   for (const at::Tensor& leaf : leaves) {
@@ -255,17 +189,13 @@ void FunctionReplay::put_gradients_back() {
 void FunctionReplay::run() {
   const auto start = std::chrono::steady_clock::now();
   const std::vector<at::Tensor> inputs = restore_inputs();
-  check_inputs(inputs);
-  const std::vector<std::int64_t> versions = versions_of(inputs);
+  checks_.start(inputs);
   run_region(inputs);
   if (selective_) {
     selective_->check();
   }
-  check_untouched(inputs, versions);
-  check_escaped();
-  check_captured();
-  check_reads();
-  check_saved();
+  checks_.finish(inputs, graph_, {.count = count_.load(), .is_stopped = is_stopped()},
+                 operators_.get());
   if (record_.stats) {
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
     record_.stats->replays.fetch_add(1);
@@ -330,6 +260,7 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
 
 void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
+  checks_.set_thread(thread_);
   const ReplayGraph::Scope graph(graph_, wanted_.size());
   exceptions_at_start_ = std::uncaught_exceptions();
   try {

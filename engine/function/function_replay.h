@@ -24,6 +24,7 @@
 #include "reprise/engine/effects/replay_effects.h"
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/function/function_record.h"
+#include "reprise/engine/function/replay_checks.h"
 #include "reprise/engine/function/selective_replay.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/watch/replay_watch.h"
@@ -56,41 +57,15 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   [[nodiscard]] bool on_save(const at::Tensor& tensor, const at::Tensor& alias);
 
  private:
-  struct Mismatch {
-    std::uint32_t slot;
-    std::string what;
-  };
-
   // Whether the replay may end in the middle of this save.
   bool may_stop(std::uint32_t slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
   bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
-  static std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors);
-  void check_inputs(std::span<const at::Tensor> inputs) const;
-  void check_untouched(std::span<const at::Tensor> inputs,
-                       std::span<const std::int64_t> versions) const;
   void run_region(std::span<const at::Tensor> inputs);
   // Up to its end or the early stop.
   void run_code(std::vector<at::Tensor>& arguments);
   void put_gradients_back();
-  // The replay has the tensor from what the policy keeps.
-  bool is_adopted(const at::Tensor& tensor) const;
-  // An operator of the replay has made it.
-  bool is_inside(const at::Tensor& tensor) const;
-  void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Words for an error if the tensor has been computed otherwise than forward's.
-  std::optional<std::string> difference_of_provenance(const SavedTensorRecord& saved,
-                                                      const at::Tensor& tensor);
-  // Words for an error if it is a tensor from outside that has been changed, or exchanged.
-  std::optional<std::string> mutation_of(const SavedTensorRecord& saved,
-                                         const at::Tensor& tensor) const;
-  void check_escaped() const;
-  void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
-  void check_reads() const;
-  void check_saved() ABSL_LOCKS_EXCLUDED(mutex_);
-  [[noreturn]] void fail_determinism(const std::string& what) const;
-
   RegionRecord& record_;
   FunctionRecord& function_;
   const std::vector<bool> wanted_;
@@ -100,6 +75,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   int exceptions_at_start_ = 0;       // in flight on that thread
   std::optional<ReplayWatch> watch_;  // on that thread, as the next two
   ReplayEffects effects_;
+  ReplayChecks checks_;
   ReplayGraph graph_;
   std::optional<SelectiveReplay> selective_;
   std::unique_ptr<OperatorLog> operators_;
@@ -108,9 +84,6 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   std::atomic<std::uint32_t> saving_ = 0;  // of those, how many are being saved just now
   Mutex mutex_;  // a backward inside the region may save on several threads
   std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Mismatch> mismatches_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Mismatch> mutations_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Mismatch> others_ ABSL_GUARDED_BY(mutex_);  // computed otherwise
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad
 };

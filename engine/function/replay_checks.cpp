@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-//
-// What a replay checks, and the words of its errors.
+#include "reprise/engine/function/replay_checks.h"
+
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
@@ -9,18 +9,15 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
-#include "reprise/engine/function/function_replay.h"
 
 namespace reprise::engine_internal {
 namespace {
 
-std::string slot_words(const RegionRecord& record, std::size_t slot) {
+std::string describe_slot(const RegionRecord& record, std::size_t slot) {
   return c10::str("\n  slot ", slot, " (result of ", record.slots[slot].producer(), "): ");
 }
 
-}  // namespace
-
-std::vector<std::int64_t> FunctionReplay::versions_of(std::span<const at::Tensor> tensors) {
+std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors) {
   std::vector<std::int64_t> versions;
   versions.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {
@@ -29,7 +26,28 @@ std::vector<std::int64_t> FunctionReplay::versions_of(std::span<const at::Tensor
   return versions;
 }
 
-void FunctionReplay::check_inputs(std::span<const at::Tensor> inputs) const {
+}  // namespace
+
+ReplayChecks::ReplayChecks(const RegionRecord& record, const FunctionRecord& function,
+                           const std::vector<bool>& wanted, ReplayWatch* watch,
+                           ReplayEffects& effects)
+    : record_(record), function_(function), wanted_(wanted), watch_(watch), effects_(effects) {}
+
+void ReplayChecks::start(std::span<const at::Tensor> inputs) {
+  check_inputs(inputs);
+  versions_ = versions_of(inputs);
+}
+
+void ReplayChecks::finish(std::span<const at::Tensor> inputs, const ReplayGraph& graph,
+                          Outcome outcome, const OperatorLog* operators) {
+  check_untouched(inputs);
+  check_escaped(graph);
+  check_captured();
+  check_reads();
+  check_saved(outcome, operators);
+}
+
+void ReplayChecks::check_inputs(std::span<const at::Tensor> inputs) const {
   if (record_.allow_external_mutation) {
     return;
   }
@@ -46,14 +64,13 @@ void FunctionReplay::check_inputs(std::span<const at::Tensor> inputs) const {
 
 // Forward has not written to them, as check_inputs() has found. They may be copies that surrounding
 // hooks have made, and that the next replay needs as they are.
-void FunctionReplay::check_untouched(std::span<const at::Tensor> inputs,
-                                     std::span<const std::int64_t> versions) const {
+void ReplayChecks::check_untouched(std::span<const at::Tensor> inputs) const {
   if (record_.allow_external_mutation) {
     return;
   }
   const std::vector<std::int64_t> now = versions_of(inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (now[i] != versions[i] || (inputs[i].defined() && effects_.has_left_out(inputs[i]))) {
+    if (now[i] != versions_[i] || (inputs[i].defined() && effects_.has_left_out(inputs[i]))) {
       throw MutationError(
           c10::str("[checkpoint] region '", record_.name, "': input tensor ", i,
                    " is modified in place by the recomputation itself. Change a clone instead"));
@@ -61,8 +78,75 @@ void FunctionReplay::check_untouched(std::span<const at::Tensor> inputs,
   }
 }
 
-void FunctionReplay::check_escaped() const {
-  if (const auto slot = graph_.escaped_that_retains_grad()) {
+bool ReplayChecks::is_adopted(const at::Tensor& tensor) const {
+  return std::this_thread::get_id() == thread_ && effects_.has_adopted(tensor);
+}
+
+bool ReplayChecks::is_inside(const at::Tensor& tensor) const {
+  return std::this_thread::get_id() != thread_ || effects_.has_made(tensor);
+}
+
+// Without the lock: a check may run operators, or the user's function.
+void ReplayChecks::compare(std::uint32_t slot, const at::Tensor& tensor) {
+  const SavedTensorRecord& saved = record_.slots[slot];
+  if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
+    return;
+  }
+  // Nobody is given the values of the others. They may be those after a later write, or statistics.
+  const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
+  auto difference =
+      saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
+  auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
+  auto mutation = mutation_of(saved, tensor);
+  if (!difference && !other && !mutation) {
+    return;
+  }
+  const MutexLock lock(mutex_);
+  if (difference) {
+    mismatches_.push_back({slot, std::move(*difference)});
+  }
+  if (other) {
+    others_.push_back({slot, std::move(*other)});
+  }
+  if (mutation) {
+    mutations_.push_back({slot, std::move(*mutation)});
+  }
+}
+
+std::optional<std::string> ReplayChecks::mutation_of(const SavedTensorRecord& saved,
+                                                     const at::Tensor& tensor) const {
+  if (record_.allow_external_mutation || saved.died_in_forward()) {
+    return std::nullopt;
+  }
+  if (!saved.shares_memory_with(tensor)) {
+    return saved.is_captured() && !is_inside(tensor)
+               ? std::optional(
+                     c10::str(saved.metadata().to_string(),
+                              ", lies in other memory than the tensor that forward saved"))
+               : std::nullopt;
+  }
+  return saved.version() == tensor._version() || is_adopted(tensor)
+             ? std::nullopt
+             : std::optional(c10::str(saved.metadata().to_string(), ", saved at version ",
+                                      saved.version(), ", now at version ", tensor._version()));
+}
+
+std::optional<std::string> ReplayChecks::difference_of_provenance(const SavedTensorRecord& saved,
+                                                                  const at::Tensor& tensor) {
+  const bool is_checked =
+      record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
+  if (!is_checked || !watch_ || saved.provenance() == 0 || std::this_thread::get_id() != thread_) {
+    return std::nullopt;
+  }
+  const Provenance now = watch_->provenance_of(tensor);
+  if (now == 0 || now == saved.provenance()) {
+    return std::nullopt;
+  }
+  return c10::str(saved.metadata().to_string(), ": ", watch_->origin_of(tensor));
+}
+
+void ReplayChecks::check_escaped(const ReplayGraph& graph) const {
+  if (const auto slot = graph.escaped_that_retains_grad()) {
     throw CheckpointError(c10::str(
         "[checkpoint] region '", record_.name,
         "': its code keeps a tensor that retains its gradient (",
@@ -73,7 +157,7 @@ void FunctionReplay::check_escaped() const {
   }
 }
 
-void FunctionReplay::check_captured() {
+void ReplayChecks::check_captured() {
   const MutexLock lock(mutex_);
   if (!mutations_.empty()) {
     std::string message = c10::str(
@@ -81,7 +165,7 @@ void FunctionReplay::check_captured() {
         "': tensors from outside the region, which it captured or reads, have been modified in "
         "place since forward saved them:");
     for (const Mismatch& mutation : mutations_) {
-      message += slot_words(record_, mutation.slot) + mutation.what;
+      message += describe_slot(record_, mutation.slot) + mutation.what;
     }
     throw MutationError(message +
                         "\nThe recomputation needs the values of forward; change a clone instead, "
@@ -89,7 +173,7 @@ void FunctionReplay::check_captured() {
   }
 }
 
-void FunctionReplay::check_reads() const {
+void ReplayChecks::check_reads() const {
   if (const auto conflict = effects_.reads().conflict()) {
     throw MutationError(c10::str(
         "[checkpoint] region '", record_.name, "': ", *conflict,
@@ -99,17 +183,19 @@ void FunctionReplay::check_reads() const {
   }
 }
 
-void FunctionReplay::check_saved() {
+void ReplayChecks::check_saved(Outcome outcome, const OperatorLog* operators) {
   const MutexLock lock(mutex_);
   const std::size_t saved = wanted_.size();
-  const std::size_t count = count_.load();
+  const std::size_t count = outcome.count;
   // Forward may still be running, when a backward inside the region asks: then more may be saved
   // in a recomputation that runs to the region's end.
-  if (!stopped_ && (count < saved || (record_.forward_completed && count > saved))) {
-    fail_determinism(c10::str(
-        "A different number of tensors was saved during the original forward and recomputation: ",
-        saved, " in forward, ", count, " in the recomputation",
-        count > saved ? " (it was trying to save more tensors during recomputation)" : ""));
+  if (!outcome.is_stopped && (count < saved || (record_.forward_completed && count > saved))) {
+    fail_determinism(
+        c10::str("A different number of tensors was saved during the original forward and "
+                 "recomputation: ",
+                 saved, " in forward, ", count, " in the recomputation",
+                 count > saved ? " (it was trying to save more tensors during recomputation)" : ""),
+        operators);
   }
   std::erase_if(mismatches_,
                 [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });
@@ -117,9 +203,9 @@ void FunctionReplay::check_saved() {
   if (mismatches_.empty() && !others_.empty()) {
     std::string message = "Tensors are recomputed otherwise than forward computed them:";
     for (const Mismatch& other : others_) {
-      message += slot_words(record_, other.slot) + other.what;
+      message += describe_slot(record_, other.slot) + other.what;
     }
-    fail_determinism(message);
+    fail_determinism(message, operators);
   }
   if (!mismatches_.empty()) {
     const bool metadata = record_.check == DeterminismCheck::kMetadata;
@@ -127,16 +213,16 @@ void FunctionReplay::check_saved() {
         c10::str("Recomputed values for the following tensors have different ",
                  metadata ? "metadata" : "contents", " than during the forward pass:");
     for (const Mismatch& mismatch : mismatches_) {
-      message += slot_words(record_, mismatch.slot) + mismatch.what;
+      message += describe_slot(record_, mismatch.slot) + mismatch.what;
     }
-    fail_determinism(message);
+    fail_determinism(message, operators);
   }
 }
 
-void FunctionReplay::fail_determinism(const std::string& what) const {
+void ReplayChecks::fail_determinism(const std::string& what, const OperatorLog* operators) const {
   std::string message = c10::str("[checkpoint] region '", record_.name, "': ", what);
-  if (operators_) {
-    message += "\n" + describe_difference(*record_.operators, *operators_);
+  if (operators != nullptr) {
+    message += "\n" + describe_difference(*record_.operators, *operators);
   } else {
     message +=
         "\nThe region's code must run the same operators each time; state that it changes and "

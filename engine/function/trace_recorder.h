@@ -31,6 +31,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -138,6 +139,8 @@ class TraceRecorder final : public DecisionTarget {
   bool unkeep(std::uint32_t index);
   bool reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const;
   void run(std::uint32_t index);
+  // For error messages.
+  std::string describe_operator(std::uint32_t index) const;
   std::uint32_t last_index() const { return index_of(last()); }
 
   void need_dead_ends();

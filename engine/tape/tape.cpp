@@ -83,7 +83,7 @@ at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
   return tensor;
 }
 
-std::string lost_words(const Tape::Given& given) {
+std::string describe_loss(const Tape::Given& given) {
   const at::Tensor& tensor = given.kept.alias;
   return c10::str(TensorMetadata(tensor).to_string(), ", read at version ", given.kept.version,
                   ", now at version ", version_of(tensor));

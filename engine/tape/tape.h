@@ -192,7 +192,7 @@ class Tape {
 };
 
 // For an error: what a tensor from outside was and is.
-std::string lost_words(const Tape::Given& given);
+std::string describe_loss(const Tape::Given& given);
 
 // The whole storage of a tensor, as one dimension.
 at::Tensor flat(const at::Tensor& tensor);

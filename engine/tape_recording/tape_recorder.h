@@ -183,7 +183,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void forget(TapeValueId value);
   bool is_in_flight(TapeValueId value) const;
 
-  // Completion, in tape_liveness.cpp.
+  // Completion, in tape_completion.cpp.
   void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
                    bool may_pack);
   void give_kept(const std::vector<bool>& needed, bool may_pack);

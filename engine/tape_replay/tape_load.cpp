@@ -93,10 +93,10 @@ at::Tensor TapeReplay::parameter_now(const Tape::Given& given) const {
   if (!is_whole) {
     throw MutationError(c10::str(
         "[checkpoint] region '", record_.name,
-        "': ", running_ ? words(*running_) : "a saved tensor", running_ ? " reads" : " is",
-        " a parameter, ", geometry.dtype, " [", c10::Join(", ", geometry.sizes),
-        "], which has been freed since and is now ", TensorMetadata(now).to_string(),
-        " in a storage of ", now.storage().nbytes(),
+        "': ", running_ ? describe_operator(*running_) : "a saved tensor",
+        running_ ? " reads" : " is", " a parameter, ", geometry.dtype, " [",
+        c10::Join(", ", geometry.sizes), "], which has been freed since and is now ",
+        TensorMetadata(now).to_string(), " in a storage of ", now.storage().nbytes(),
         " bytes. Whatever has freed it has to gather it before backward comes to this region"));
   }
   return now;
@@ -124,7 +124,7 @@ at::Tensor TapeReplay::load_tensor(Tape::Given& given) const {
   }
   const bool is_checked = given.why == Why::kOutside || given.why == Why::kOutOfSight;
   if (is_checked && kept.is_mutated() && !may_change) {
-    fail_mutated(c10::str("a tensor from outside the region, ", lost_words(given)));
+    fail_mutated(c10::str("a tensor from outside the region, ", describe_loss(given)));
   }
   return kept.get();
 }
@@ -139,9 +139,9 @@ at::Tensor TapeReplay::held_tensor(std::uint32_t slot) const {
 
 void TapeReplay::fail_mutated(const std::string& what) const {
   throw MutationError(c10::str(
-      "[checkpoint] region '", record_.name, "': ", running_ ? words(*running_) : "a saved tensor",
-      running_ ? " reads " : " is ", what,
-      ". Change a clone instead, or set allow_external_mutation to accept the new values"));
+      "[checkpoint] region '", record_.name, "': ",
+      running_ ? describe_operator(*running_) : "a saved tensor", running_ ? " reads " : " is ",
+      what, ". Change a clone instead, or set allow_external_mutation to accept the new values"));
 }
 
 void TapeReplay::fail_kept_mutated(const KeptResult& kept) const {
@@ -152,7 +152,7 @@ void TapeReplay::fail_kept_mutated(const KeptResult& kept) const {
       ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
 }
 
-std::string TapeReplay::words(std::uint32_t index) const {
+std::string TapeReplay::describe_operator(std::uint32_t index) const {
   const Tape::Operator& op = tape_.operators[index];
   return c10::str("operator ", op.ordinal, ", ", op.op.operator_name());
 }

@@ -6,7 +6,7 @@
 //
 // Note [When a value is freed]: what has been computed stays as long as an operator that a wanted
 // slot depends on has still to read it, so that each operator runs once a session. Slots that a
-// computation comes by are filled on the way. See also Note [Left for later].
+// computation comes by are filled on the way. See also Note [Deferred recomputation].
 #ifndef REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_
 #define REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_
 
@@ -29,7 +29,7 @@
 namespace reprise::engine_internal {
 
 // In bytes. Tests lower it.
-inline std::atomic<std::size_t> smallest_left_for_later{std::size_t{256} * 1024};
+inline std::atomic<std::size_t> smallest_deferred_bytes{std::size_t{256} * 1024};
 
 // Lives as long as a session. One thread at a time.
 class TapeReplay {
@@ -73,7 +73,7 @@ class TapeReplay {
   void push_arguments(const Tape::Operator& op, torch::jit::Stack& stack);
   void take_results(std::uint32_t index, const torch::jit::Stack& stack);
   void fill_slots_and_free(const Tape::Operator& op, Wants wants);
-  std::optional<TapeValueId> left_for_later(const Tape::Operator& op, Wants wants);
+  std::optional<TapeValueId> deferred(const Tape::Operator& op, Wants wants);
   bool is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
                           std::vector<TapeValueId>& held) const;
   bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
@@ -99,7 +99,7 @@ class TapeReplay {
 
   [[noreturn]] void fail_mutated(const std::string& what) const;
   [[noreturn]] void fail_kept_mutated(const KeptResult& kept) const;
-  std::string words(std::uint32_t index) const;
+  std::string describe_operator(std::uint32_t index) const;
 
   RegionRecord& record_;
   Tape& tape_;

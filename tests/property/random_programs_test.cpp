@@ -23,7 +23,7 @@ constexpr std::uint64_t kPrograms = 500;
 class RandomPrograms : public UnderPolicies {
  protected:
   ~RandomPrograms() override {
-    engine_internal::smallest_left_for_later = smallest_left_for_later_;
+    engine_internal::smallest_deferred_bytes = smallest_deferred_bytes_;
   }
 
   struct Outcome {
@@ -52,7 +52,7 @@ class RandomPrograms : public UnderPolicies {
     return found;
   }
 
-  const std::size_t smallest_left_for_later_ = engine_internal::smallest_left_for_later;
+  const std::size_t smallest_deferred_bytes_ = engine_internal::smallest_deferred_bytes;
 };
 
 TEST_F(RandomPrograms, GiveTheSameBitsInEveryForm) {
@@ -60,7 +60,7 @@ TEST_F(RandomPrograms, GiveTheSameBitsInEveryForm) {
   const std::uint64_t count = number_from("REPRISE_PROGRAMS", kPrograms);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     std::mt19937_64 random(seed);
-    engine_internal::smallest_left_for_later = seed % 4 < 2 ? 0 : smallest_left_for_later_;
+    engine_internal::smallest_deferred_bytes = seed % 4 < 2 ? 0 : smallest_deferred_bytes_;
     const RandomProgram program(seed, 5 + static_cast<int>(seed % 20));
     const Outcome expected = outcome(program, Form::kPlain, {}, false);
     for (const Form form : {Form::kFunction, Form::kTape, Form::kScope}) {

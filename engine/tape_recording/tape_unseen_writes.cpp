@@ -140,7 +140,7 @@ TapeValueId TapeRecorder::check_unchanged(TapeValueId value, StorageId memory,
     return is_same ? value : new_given(memory, tensor, Why::kOutside);
   }
   if (was.kept.is_mutated()) {
-    was.lost = lost_words(was);
+    was.lost = describe_loss(was);
     return new_given(memory, tensor, was.why);
   }
   const MemorySample sample = info_[value].sample;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Note [Left for later]: a large value that a few elementwise operators and batch norms compute
-// from tensors that are held anyway (slots filled in the same pass, parameters) is not kept for its
-// slot when a computation comes by. It is computed a second time when it is asked for. So the
-// dropped attention weights do not lie about beside the weights and the mask that they are the
+// Note [Deferred recomputation]: a large value that a few elementwise operators and batch norms
+// compute from tensors that are held anyway (slots filled in the same pass, parameters) is not kept
+// for its slot when a computation comes by. It is computed a second time when it is asked for. So
+// the dropped attention weights do not lie about beside the weights and the mask that they are the
 // product of, nor what a batch norm and a relu have made of a convolution's result beside that.
 // Backward asks for slots about in the reverse of the order in which they were saved: only slots
 // that were saved earlier count as held.
@@ -15,7 +15,7 @@
 namespace reprise::engine_internal {
 
 // What of an operator's results is to be computed again, if anything is. What that takes stays.
-std::optional<TapeValueId> TapeReplay::left_for_later(const Tape::Operator& op, Wants wants) {
+std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants wants) {
   if (!op.is_cheap) {
     return std::nullopt;
   }
@@ -27,7 +27,7 @@ std::optional<TapeValueId> TapeReplay::left_for_later(const Tape::Operator& op, 
   }
   const Work& work = work_[value];
   if (work.asked_in == pass_ || work.uses != work.pass_uses ||
-      work.base.tensor.storage().nbytes() < smallest_left_for_later.load()) {
+      work.base.tensor.storage().nbytes() < smallest_deferred_bytes.load()) {
     return std::nullopt;
   }
   std::vector<TapeValueId> held;

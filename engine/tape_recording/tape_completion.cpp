@@ -67,7 +67,7 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
   for (const TapeValueId value : outside_) {
     Tape::Given& input = tape_.given.at(value);
     if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
-      input.lost = lost_words(input);
+      input.lost = describe_loss(input);
     }
     if (otherwise[value] && !input.parameter.defined()) {
       input.kept.alias = flat(input.kept.alias);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The slots that a tape replay fills from the values that it has computed.
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reprise/engine/errors.h"
+#include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/tape_replay/tape_replay.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+void TapeReplay::free_if_unused(TapeValueId value) {
+  if (work_[value].uses == 0 && work_[value].pass_uses == 0) {
+    work_[value].base = {};
+  }
+}
+
+std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator TapeReplay::slots_from(
+    TapeValueId value) const {
+  return std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
+}
+
+void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
+  for (auto next = slots_from(value); next != slots_.end() && next->first == value; ++next) {
+    if (wants(next->second)) {
+      fill_slot(next->second);
+    }
+  }
+}
+
+void TapeReplay::fill_slot(std::uint32_t slot) {
+  if (filled_in_[slot] == pass_) {
+    return;
+  }
+  filled_in_[slot] = pass_;
+  const bool is_held = tape_.slots[slot].value == Tape::kNone;
+  at::Tensor tensor = is_held ? held_tensor(slot) : look_at(tape_.slots[slot]);
+  if (tape_.slots[slot].geometry == Tape::kNone) {
+    tensor = hooks_internal::detached_alias(tensor);
+  }
+  check_contents(slot, tensor);
+  const std::int64_t version = version_of(tensor);
+  filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version});
+  if (is_held) {
+    return;
+  }
+  const TapeValueId value = tape_.slots[slot].value;
+  work_[value].filled_in = pass_;
+  work_[value].filled_at = static_cast<std::uint32_t>(filled_.size() - 1);
+  if (is_at_hand(value) && !work_[value].is_brought_back) {
+    free_if_unused(value);
+  }
+}
+
+// Bringing it back again would cost as much again.
+void TapeReplay::fill_slots_of_brought_back(TapeValueId value, Wants wants) {
+  if (work_[value].is_brought_back) {
+    fill_slots_of(value, wants);
+    work_[value].is_brought_back = false;
+    free_if_unused(value);
+  }
+}
+
+void TapeReplay::check_contents(std::uint32_t slot, const at::Tensor& tensor) const {
+  if (tape_.slots[slot].is_written_since) {
+    return;
+  }
+  if (auto difference =
+          record_.slots[slot].difference_of_contents(tensor, record_.check_options())) {
+    throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': slot ", slot,
+                                    " (result of ", record_.slots[slot].producer(),
+                                    ") is not recomputed as it was saved: ", *difference));
+  }
+}
+
+}  // namespace reprise::engine_internal
