@@ -21,6 +21,8 @@
 #ifndef REPRISE_REPRISE_H_
 #define REPRISE_REPRISE_H_
 
+#include "reprise/base/error.h"
+#include "reprise/base/version.h"
 #include "reprise/engine/activation_checkpointing_config.h"
 #include "reprise/engine/bypass_mode.h"
 #include "reprise/engine/checkpoint.h"

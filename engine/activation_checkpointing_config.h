@@ -26,8 +26,8 @@
 #include <string>
 #include <string_view>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

@@ -27,7 +27,7 @@
 
 #include <memory>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 #include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise {

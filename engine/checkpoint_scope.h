@@ -28,8 +28,8 @@
 
 #include <memory>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

@@ -19,8 +19,8 @@
 
 #include <optional>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/hooks/export.h"
 
 namespace torch::nn {
 class Module;

@@ -39,11 +39,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/checkpointed_interface.h"
 #include "reprise/engine/modules/checkpointed_forward.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

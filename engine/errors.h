@@ -19,18 +19,15 @@
 #ifndef REPRISE_ENGINE_ERRORS_H_
 #define REPRISE_ENGINE_ERRORS_H_
 
-#include <c10/util/Exception.h>
-
-#include <string>
-
-#include "reprise/hooks/export.h"
+#include "reprise/base/error.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 
 // A region cannot be replayed, or was used at the wrong moment.
-class REPRISE_API CheckpointError : public c10::Error {
+class REPRISE_API CheckpointError : public Error {
  public:
-  explicit CheckpointError(std::string message);
+  using Error::Error;
 };
 
 // The replay saved something else than forward did: another number of tensors, other metadata,

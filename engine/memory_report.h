@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/cpu_memory.h"
-#include "reprise/hooks/export.h"
 #include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise {

@@ -32,7 +32,7 @@
 
 #include <string_view>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

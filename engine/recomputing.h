@@ -20,7 +20,7 @@
 #ifndef REPRISE_ENGINE_RECOMPUTING_H_
 #define REPRISE_ENGINE_RECOMPUTING_H_
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

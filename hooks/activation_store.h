@@ -35,7 +35,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

@@ -24,9 +24,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/background_counters.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

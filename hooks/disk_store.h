@@ -28,9 +28,9 @@
 #include <memory>
 #include <string>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/background_counters.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

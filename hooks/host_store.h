@@ -29,8 +29,8 @@
 #include <limits>
 #include <memory>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

@@ -24,7 +24,7 @@
 
 #include <cstddef>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 #include "reprise/hooks/store_guard.h"
 
 namespace reprise {

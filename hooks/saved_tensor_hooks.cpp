@@ -89,9 +89,6 @@ void register_packer(torch::autograd::SavedVariable& saved, std::shared_ptr<Tens
 
 using hooks_internal::HookScope;
 
-SavedTensorHookError::SavedTensorHookError(std::string message)
-    : c10::Error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, std::move(message)) {}
-
 SavedTensorHooksGuard::SavedTensorHooksGuard(std::shared_ptr<hooks_internal::TensorPacker> packer,
                                              Private /*tag*/)
     : scope_(std::make_unique<HookScope>(

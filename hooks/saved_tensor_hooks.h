@@ -33,7 +33,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/error.h"
+#include "reprise/base/export.h"
 
 namespace torch::autograd {
 class SavedVariable;
@@ -43,9 +44,9 @@ namespace reprise {
 
 // An unpack hook returned no tensor, or threw something that is no std::exception (which LibTorch's
 // device threads cannot carry).
-class REPRISE_API SavedTensorHookError : public c10::Error {
+class REPRISE_API SavedTensorHookError : public Error {
  public:
-  explicit SavedTensorHookError(std::string message);
+  using Error::Error;
 };
 
 namespace hooks_internal {

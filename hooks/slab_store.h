@@ -25,8 +25,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise {
 

@@ -22,7 +22,7 @@
 #include <optional>
 #include <string>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

@@ -21,17 +21,14 @@
 #ifndef REPRISE_PARTITION_PARTITION_ERROR_H_
 #define REPRISE_PARTITION_PARTITION_ERROR_H_
 
-#include <c10/util/Exception.h>
-
-#include <string>
-
-#include "reprise/hooks/export.h"
+#include "reprise/base/error.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 
-class REPRISE_API PartitionError : public c10::Error {
+class REPRISE_API PartitionError : public Error {
  public:
-  explicit PartitionError(std::string message);
+  using Error::Error;
 };
 
 }  // namespace reprise

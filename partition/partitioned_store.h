@@ -31,8 +31,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace c10d {
 class ProcessGroup;

@@ -24,7 +24,7 @@
 #include <chrono>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 #include "reprise/partition/launch_environment.h"
 
 namespace reprise {

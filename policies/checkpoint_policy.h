@@ -36,8 +36,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace c10 {
 struct IValue;

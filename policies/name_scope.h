@@ -25,7 +25,7 @@
 #include <span>
 #include <string>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

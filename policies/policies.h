@@ -35,7 +35,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 #include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise::policies_internal {

@@ -26,7 +26,7 @@
 #include <memory>
 #include <vector>
 
-#include "reprise/rng/export.h"
+#include "reprise/base/export.h"
 #include "reprise/rng/rng_state.h"
 
 namespace reprise {

@@ -33,7 +33,7 @@
 #include <span>
 #include <variant>
 
-#include "reprise/rng/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise {
 

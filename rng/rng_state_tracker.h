@@ -38,7 +38,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reprise/rng/export.h"
+#include "reprise/base/export.h"
 #include "reprise/rng/rng_state.h"
 
 namespace reprise {

@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/ambient/compute_modes.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
 

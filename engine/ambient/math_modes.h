@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise::engine_internal {
 

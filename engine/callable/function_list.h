@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/callable/erased_values.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise::engine_internal {
 

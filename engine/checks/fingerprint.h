@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise::engine_internal {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "reprise/engine/base/mutex.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/effects/replay_effects.h"
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/function/function_record.h"

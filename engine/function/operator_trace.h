@@ -21,7 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "reprise/engine/base/mutex.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/kept/kept_result.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/policies/checkpoint_policy.h"

@@ -16,10 +16,10 @@
 #include <ostream>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/callable/erased_values.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/checkpointed_interface.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
 

@@ -18,9 +18,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpointed_interface.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
 

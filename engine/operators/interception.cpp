@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "reprise/engine/base/mutex.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/hooks/seam/hook_stack.h"

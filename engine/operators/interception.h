@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise::engine_internal {
 

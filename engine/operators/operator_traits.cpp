@@ -15,7 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "reprise/engine/base/mutex.h"
+#include "reprise/base/threading/mutex.h"
 
 namespace reprise::engine_internal {
 namespace {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <type_traits>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/callable/region_code.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::engine_internal {
 

@@ -21,10 +21,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "reprise/engine/base/mutex.h"
+#include "reprise/base/export.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/region/session.h"
-#include "reprise/hooks/export.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "reprise/engine/base/mutex.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/memory_report.h"
 #include "reprise/policies/checkpoint_policy.h"
 

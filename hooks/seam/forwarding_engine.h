@@ -15,7 +15,7 @@
 #include <functional>
 #include <memory>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace torch::autograd {

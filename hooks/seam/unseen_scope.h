@@ -19,8 +19,8 @@
 
 #include <memory>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::hooks_internal {
 

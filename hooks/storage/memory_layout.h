@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise::hooks_internal {
 

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "reprise/hooks/export.h"
+#include "reprise/base/export.h"
 #include "reprise/hooks/host_store.h"
 
 namespace reprise::hooks_internal {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::hooks_internal {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/export.h"
 
 namespace reprise::hooks_internal {
 

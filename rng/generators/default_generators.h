@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "reprise/rng/export.h"
+#include "reprise/base/export.h"
 
 namespace reprise::rng_internal {
 

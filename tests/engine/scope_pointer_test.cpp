@@ -3,8 +3,8 @@
 //
 // Scopes whose code writes through pointers, out of the dispatcher's sight.
 #include "reprise/engine/checkpoint_scope.h"
-#include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/pinning.h"
+#include "reprise/engine/watch/memory_sample.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"

@@ -3,8 +3,8 @@
 //
 // Scopes whose code gives tensors other memory: out= arguments that are resized, resize_(), set_().
 #include "reprise/engine/checkpoint_scope.h"
-#include "reprise/engine/tape/tape.h"
 #include "reprise/engine/pinning.h"
+#include "reprise/engine/tape/tape.h"
 #include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"

@@ -22,8 +22,8 @@
 
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/region/frame.h"
-#include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/rng/rng_state.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/background/compression.h"
+#include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "tests/hooks/background_test.h"
 #include "tests/testing/bitwise.h"

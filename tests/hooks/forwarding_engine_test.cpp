@@ -14,8 +14,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "reprise/hooks/seam/torch_version.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "tests/hooks/counting_hooks.h"
 #include "tests/testing/bitwise.h"
 

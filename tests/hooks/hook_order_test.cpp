@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/seam/hook_stack.h"
 #include "tests/hooks/counting_hooks.h"
 
 namespace reprise::hook_order_test {

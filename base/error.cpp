@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/errors.h"
+#include "reprise/base/error.h"
 
+#include <cstdint>
 #include <utility>
 
 namespace reprise {
 
-CheckpointError::CheckpointError(std::string message)
+Error::Error(std::string message)
     : c10::Error({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, std::move(message)) {}
 
 }  // namespace reprise

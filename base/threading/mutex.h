@@ -3,8 +3,8 @@
 //
 // A std::mutex with thread annotations. Not absl::Mutex: as Debian builds it, each lock looks for
 // cycles in the order of all locks, which made a tenth of a region's cost.
-#ifndef REPRISE_ENGINE_BASE_MUTEX_H_
-#define REPRISE_ENGINE_BASE_MUTEX_H_
+#ifndef REPRISE_BASE_THREADING_MUTEX_H_
+#define REPRISE_BASE_THREADING_MUTEX_H_
 
 #include <mutex>
 
@@ -36,4 +36,4 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
 }  // namespace reprise::engine_internal
 
-#endif  // REPRISE_ENGINE_BASE_MUTEX_H_
+#endif  // REPRISE_BASE_THREADING_MUTEX_H_

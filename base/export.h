@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: export.h
+//
+// Marks the declarations that a shared build exports; all others are hidden.
+#ifndef REPRISE_BASE_EXPORT_H_
+#define REPRISE_BASE_EXPORT_H_
+
+#ifndef REPRISE_API
+#define REPRISE_API [[gnu::visibility("default")]]
+#endif
+
+#endif  // REPRISE_BASE_EXPORT_H_
