@@ -35,7 +35,7 @@ class FunctionSession final : public SessionRecomputation {
   FunctionRecord& function_;
 };
 
-// In the order of their making; destroyed in the reverse order.
+// Members are made in this order and destroyed in the reverse order.
 class FunctionRecording final : public ForwardRecording {
  public:
   FunctionRecording(FunctionRecord& function, TraceRecorder* recorder,

@@ -21,9 +21,9 @@ namespace {
 
 using hooks_internal::SavedVariableHooks;
 
-// Leaves the region's code from inside the operator whose saved tensor was the last one wanted. A
-// std::exception, because LibTorch's device threads carry nothing else; not a c10::Error, so that
-// user code that handles those lets it pass.
+// Leaves the region's code from inside the operator whose saved tensor was the last one wanted.
+// Derived from std::exception, because LibTorch's device threads propagate no others; not from
+// c10::Error, so that user code that handles LibTorch's errors lets it pass.
 class EarlyStop final : public std::exception {
  public:
   explicit EarlyStop(const FunctionReplay* pass) : pass_(pass) {}
@@ -42,7 +42,7 @@ class ReplayHooks final : public SavedVariableHooks {
   explicit ReplayHooks(FunctionReplay& pass) : pass_(pass) {}
   void call_pack_hook(const at::Tensor& tensor) override {
     if (is_last(tensor)) {
-      throw EarlyStop(&pass_);  // with nothing left here to destroy, which costs a microsecond each
+      throw EarlyStop(&pass_);  // no local object is left to destroy: each costs a microsecond
     }
   }
   at::Tensor call_unpack_hook() override { return alias_; }
@@ -58,7 +58,7 @@ class ReplayHooks final : public SavedVariableHooks {
   at::Tensor alias_;
 };
 
-// For each slot, whether the node that saved it saved a result of a hand-written node as well.
+// For each slot, whether its node also saved a result of a custom autograd Function.
 std::vector<bool> handwritten_nodes(const std::vector<SavedTensorRecord>& slots) {
   std::vector<bool> handwritten(slots.size());
   std::size_t first = 0;
@@ -151,7 +151,8 @@ bool FunctionReplay::may_stop(std::uint32_t slot, const at::Tensor& tensor) cons
   return !handwritten && !awaits_write && !is_unwinding();
 }
 
-// A destructor that runs operators while an exception (an early stop, say) leaves the region.
+// True in a destructor that runs operators while an exception, such as an early stop, leaves the
+// region.
 bool FunctionReplay::is_unwinding() const {
   const int at_start = std::this_thread::get_id() == thread_ ? exceptions_at_start_ : 0;
   return std::uncaught_exceptions() > at_start;
@@ -223,7 +224,7 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   }
   const ProfilerRange range("reprise::recompute", record_.name);
   if (function_.watched && record_.state.rng) {
-    record_.state.rng->add(function_.watched->generators);  // so far, if forward runs still
+    record_.state.rng->add(function_.watched->generators);  // up to now, if forward still runs
   }
   const RegionStateGuard state(record_.state);
   wait_at_boundary(record_.synchronizes);
@@ -267,11 +268,11 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
     function_.code->run(arguments);
   } catch (const EarlyStop& stop) {
     if (stop.pass() != this) {
-      throw;  // that of an enclosing region's replay, in which this one runs
+      throw;  // the early stop of an enclosing region's replay, in which this one runs
     }
   } catch (const std::exception&) {
     if (!is_stopped()) {
-      throw;  // otherwise user code has made another exception of the early stop
+      throw;  // otherwise user code has translated the early stop
     }
   } catch (...) {
     if (!is_stopped()) {

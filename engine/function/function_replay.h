@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// One replay of a region: restores the state of forward, runs the region's code again, collects and
-// checks what autograd saves on the way, and stops as early as it may.
+// One function replay of a region: restores the state of forward, runs the region's code again,
+// collects and checks the tensors that autograd saves, and stops as early as possible.
 #ifndef REPRISE_ENGINE_FUNCTION_FUNCTION_REPLAY_H_
 #define REPRISE_ENGINE_FUNCTION_FUNCTION_REPLAY_H_
 
@@ -35,41 +35,41 @@ namespace reprise::engine_internal {
 class FunctionReplay final : public hooks_internal::HookProvider,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
-  // wanted: for each slot that the record has now, whether its tensor is needed.
+  // wanted: for each slot now in the record, whether its tensor is needed.
   FunctionReplay(RegionRecord& record, FunctionRecord& function, std::vector<bool> wanted);
 
-  // Throws MutationError, DeterminismError, or what the region's code throws (translated to
-  // CheckpointError if that is no std::exception).
+  // Throws MutationError, DeterminismError, or an exception of the region's code (translated to
+  // CheckpointError if it is not derived from std::exception).
   void run();
 
-  // For each wanted slot its tensor, after run().
+  // Returns the tensor of each wanted slot, after run().
   FilledSlots take_values();
 
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
   bool recomputes() const override { return true; }
 
-  // A backward inside the region has added to these gradients in forward already: what the replay
-  // adds is taken back when it ends.
+  // A backward inside the region has already added to these gradients in forward: the contribution
+  // of the replay is removed when it ends.
   bool on_accumulation(const std::vector<at::Tensor>& leaves) override;
 
-  // Called for each tensor that autograd saves during the replay. True if that was the last one
-  // wanted: the caller then has to throw EarlyStop.
+  // Called for each tensor that autograd saves during the replay. Returns true if it was the last
+  // one wanted: the caller then has to throw EarlyStop.
   [[nodiscard]] bool on_save(const at::Tensor& tensor, const at::Tensor& alias);
 
  private:
-  // Whether the replay may end in the middle of this save.
+  // Returns whether the replay may end in the middle of this save.
   bool may_stop(std::uint32_t slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
   bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
   void run_region(std::span<const at::Tensor> inputs);
-  // Up to its end or the early stop.
+  // Runs the code up to its end or the early stop.
   void run_code(std::vector<at::Tensor>& arguments);
   void put_gradients_back();
   RegionRecord& record_;
   FunctionRecord& function_;
   const std::vector<bool> wanted_;
-  std::size_t last_needed_ = 0;       // slot: that is wanted, or behind a transfer
+  std::size_t last_needed_ = 0;       // the last slot that is wanted, or behind a transfer
   std::vector<bool> handwritten_;     // for each slot, whether its node must not be interrupted
   std::thread::id thread_;            // that runs the region's code
   int exceptions_at_start_ = 0;       // in flight on that thread
@@ -81,7 +81,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   std::unique_ptr<OperatorLog> operators_;
 
   std::atomic<std::uint32_t> count_ = 0;   // of saved tensors
-  std::atomic<std::uint32_t> saving_ = 0;  // of those, how many are being saved just now
+  std::atomic<std::uint32_t> saving_ = 0;  // the number of them being saved now
   Mutex mutex_;  // a backward inside the region may save on several threads
   std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

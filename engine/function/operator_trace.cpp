@@ -41,7 +41,7 @@ bool ResultList::append_result(const c10::IValue& result) {
     results_.push_back({Kind::kTensorList, static_cast<std::uint32_t>(elements.size()), {}});
     return true;
   }
-  // An object may hold tensors, and with them the graph, and with that this list.
+  // An object may own tensors, and through them the graph, and through it this list.
   results_.push_back({Kind::kOther, 0, result});
   return result.isTensor() || (!result.isList() && !result.isObject());
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The operators of a region's forward under a policy, for its replays: what to do with each, and
-// the results that need not be computed. TraceRecorder writes it.
+// The operators of a region's forward under a policy, for its replays: the plan for each, and the
+// results that need not be computed. TraceRecorder writes it.
 #ifndef REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
 #define REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
 
@@ -37,17 +37,18 @@ class ResultList {
   enum class Kind : std::uint8_t { kTensor, kTensorList, kOther };
   struct Result {
     Kind kind;
-    std::uint32_t tensors;  // how many it has
+    std::uint32_t tensors;  // their number
     c10::IValue other;      // of kOther
   };
-  // Those of one operator.
+  // The results of one operator.
   struct Range {
     std::uint32_t first_result = 0, end_result = 0;
     std::uint32_t first_tensor = 0, end_tensor = 0;
     std::size_t tensor_count() const { return end_tensor - first_tensor; }
   };
 
-  // Nothing, and no change, if one of them can be neither kept nor stood in for.
+  // Returns nothing, and changes nothing, if a result can be neither retained nor replaced by an
+  // empty tensor.
   std::optional<Range> append(c10::ArrayRef<c10::IValue> results);
   Range append(const ResultList& other, const Range& range);
 
@@ -68,21 +69,21 @@ class ResultList {
 struct TracedOperator {
   enum class Plan : std::uint8_t {
     kRun,
-    kServe,        // what is needed of its results is kept
-    kServePartly,  // is run, but for some of its results
-    kCopy,         // writes in place; what it left is kept, and copied
-    kSkip,         // writes in place what is kept as it left it
-    kDead,         // nothing needs its results
+    kServe,        // its needed results are retained
+    kServePartly,  // is run for some of its results
+    kCopy,         // writes in place; its result is retained, and copied
+    kSkip,         // writes in place to a value that is retained as of after it
+    kDead,         // its results are not needed
   };
 
   const c10::OperatorName* name = nullptr;
   std::uint64_t arguments = 0;  // fingerprint of their metadata
   CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
   Plan plan = Plan::kRun;
-  bool is_view = false;        // a result lies in an argument's memory: neither kept nor left out
+  bool is_view = false;        // a result is in an argument's memory: neither retained nor skipped
   bool is_root = false;        // to be run whether its results are needed or not
   bool is_asked = false;       // the policy was asked
-  bool is_forced = false;      // by save() or recompute(): `decision` is theirs
+  bool is_forced = false;      // `decision` is that of save() or recompute()
   bool is_wait = false;        // see Note [Transfers]
   bool is_in_flight = false;   // its results are
   bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant
@@ -91,20 +92,20 @@ struct TracedOperator {
   absl::InlinedVector<ValueId, 3> inputs;
   absl::InlinedVector<ValueId, 2> made;     // for each tensor result that is a value of its own
   absl::InlinedVector<ValueId, 1> written;  // in place
-  // None: they can be neither kept nor stood in for (sparse tensors).
+  // None if they can be neither retained nor replaced (sparse tensors).
   std::optional<ResultList::Range> results;
   std::optional<RandomDraw> draw;  // if it is random
 };
 
 class OperatorTrace {
  public:
-  // By operator, for each of its tensors.
+  // Per operator, its tensors.
   using Kept = absl::flat_hash_map<std::uint32_t, std::vector<KeptResult>>;
 
   OperatorTrace(bool allow_mutation, bool through_hooks)
       : through_hooks(through_hooks), allow_mutation_(allow_mutation) {}
 
-  const bool through_hooks;  // kept results go to the surrounding saved-tensor hooks
+  const bool through_hooks;  // retained results go to the surrounding saved-tensor hooks
   bool is_complete = false;  // forward has ended
   std::vector<TracedOperator> operators;
   ResultList results;
@@ -112,8 +113,8 @@ class OperatorTrace {
   // In forward.
   Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }
 
-  // Null if the kept results are gone, or have been changed and that is allowed: then each operator
-  // is to be run.
+  // Returns null if the retained results have been released, or modified while that is allowed:
+  // then each operator has to run.
   std::shared_ptr<const Kept> kept() const ABSL_LOCKS_EXCLUDED(mutex_);
   void drop_kept() ABSL_LOCKS_EXCLUDED(mutex_);
 

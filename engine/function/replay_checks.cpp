@@ -62,8 +62,8 @@ void ReplayChecks::check_inputs(std::span<const at::Tensor> inputs) const {
   }
 }
 
-// Forward has not written to them, as check_inputs() has found. They may be copies that surrounding
-// hooks have made, and that the next replay needs as they are.
+// check_inputs() has found that forward did not write to them. They may be copies made by
+// surrounding hooks, which the next replay needs unchanged.
 void ReplayChecks::check_untouched(std::span<const at::Tensor> inputs) const {
   if (record_.allow_external_mutation) {
     return;
@@ -86,13 +86,14 @@ bool ReplayChecks::is_inside(const at::Tensor& tensor) const {
   return std::this_thread::get_id() != thread_ || effects_.has_made(tensor);
 }
 
-// Without the lock: a check may run operators, or the user's function.
+// Compares without the lock: a check may run operators, or the user's function.
 void ReplayChecks::compare(std::uint32_t slot, const at::Tensor& tensor) {
   const SavedTensorRecord& saved = record_.slots[slot];
   if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
     return;
   }
-  // Nobody is given the values of the others. They may be those after a later write, or statistics.
+  // Values of slots that are not wanted reach no caller: they may be those after a later write, or
+  // statistics.
   const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
   auto difference =
       saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
@@ -187,8 +188,8 @@ void ReplayChecks::check_saved(Outcome outcome, const OperatorLog* operators) {
   const MutexLock lock(mutex_);
   const std::size_t saved = wanted_.size();
   const std::size_t count = outcome.count;
-  // Forward may still be running, when a backward inside the region asks: then more may be saved
-  // in a recomputation that runs to the region's end.
+  // If a backward inside the region asks, forward may still be running: a recomputation up to the
+  // region's end may then save more tensors.
   if (!outcome.is_stopped && (count < saved || (record_.forward_completed && count > saved))) {
     fail_determinism(
         c10::str("A different number of tensors was saved during the original forward and "

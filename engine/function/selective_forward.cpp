@@ -16,7 +16,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Of what the operator writes; out= may change it.
+// The shapes of the tensors that the operator writes to; out= may change them.
 std::vector<std::vector<std::int64_t>> shapes_written(std::span<const c10::IValue> arguments,
                                                       const OperatorTraits& traits) {
   std::vector<std::vector<std::int64_t>> shapes;
@@ -83,7 +83,7 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   recorder_.finish_last();
 }
 
-// Replays run it again, whatever the policy says.
+// Replays run it again, whatever the policy answers.
 void SelectiveForward::run_hidden(const OperatorCall& call, const StorageIdList& arguments) {
   if (!call.traits.is_view) {
     std::for_each(arguments.begin(), arguments.end(), [this](StorageId m) { recorder_.need(m); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The forward of a function region under a policy: has kept what the policy wants kept.
+// The forward of a function region under a policy: retains the results that the policy saves.
 #ifndef REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
 #define REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
 
@@ -53,7 +53,7 @@ class SelectiveForward final : public OperatorInterceptor {
   const bool preserves_rng_;
   DrawRecorder draws_;
   OperatorInterceptor* const next_;
-  const int backward_;  // in which the region runs, or -1
+  const int backward_;  // the backward in which the region runs, or -1
 };
 
 }  // namespace reprise::engine_internal

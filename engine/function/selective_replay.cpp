@@ -21,13 +21,14 @@ namespace {
 using Plan = TracedOperator::Plan;
 using Kind = ResultList::Kind;
 
-// With a version counter of its own: what the replay does to it is no change of what is kept.
+// With a version counter of its own: a write by the replay does not count as one to the retained
+// tensor.
 at::Tensor own_alias(const at::Tensor& kept) {
   return at::Tensor(kept.unsafeGetTensorImpl()->shallow_copy_and_detach(
       c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
 }
 
-// In place of a result whose elements nothing depends on.
+// Replaces a result whose elements are not needed.
 at::Tensor empty_like(const TensorMetadata& metadata) {
   return at::empty_strided(metadata.sizes, metadata.strides,
                            at::TensorOptions(metadata.dtype).device(metadata.device));
@@ -46,7 +47,7 @@ SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& 
 
 void SelectiveReplay::intercept(const OperatorCall& call) {
   if (has_stopped_) {
-    effects_.intercept(call);  // code that has made something else of the early stop
+    effects_.intercept(call);  // code that has swallowed or translated the early stop
     return;
   }
   if (is_ahead_of_forward()) {
@@ -108,7 +109,7 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
     supply(call, *op.results);
   }
   if (op.draw && op.draw->after) {
-    op.draw->after->restore();  // for regions inside, whose own replays start from there
+    op.draw->after->restore();  // for inner regions, whose own replays start there
   }
 }
 
@@ -135,7 +136,7 @@ void SelectiveReplay::run_timed(const OperatorCall& call, const TracedOperator& 
   stats_->add_replay(*op.name, op.decision, std::chrono::steady_clock::now() - start);
 }
 
-// Only while forward runs has it not been found yet which results are needed.
+// While forward runs, the needed results are not yet known.
 bool SelectiveReplay::has_all(const TracedOperator& op) const {
   if (trace_.is_complete) {
     return true;
@@ -184,7 +185,7 @@ void SelectiveReplay::copy(const OperatorCall& call) {
   const at::Tensor kept = kept_tensor(call, 0);
   if (target.sizes() != kept.sizes()) {
     target.resize_(kept.sizes());
-    // As `out=` lays out what it resizes.
+    // With the layout that `out=` gives a tensor that it resizes.
     target.unsafeGetTensorImpl()->set_sizes_and_strides(kept.sizes(), kept.strides());
   }
   target.copy_(kept);
@@ -237,7 +238,7 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
   return tensor;
 }
 
-// Hidden code that reads what it did not read in forward.
+// Excluded code that reads a tensor which it did not read in forward.
 void SelectiveReplay::check_reads(const OperatorCall& call) {
   if (unset_.empty() || call.traits.is_view) {
     return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The replay of a region under a policy: follows the operators of forward, supplies the results
-// that were kept, and sets each random operator's generator to where it stood.
+// The replay of a region under a policy: follows the operators of forward, supplies retained
+// results, and restores the generator state of each random operator.
 #ifndef REPRISE_ENGINE_FUNCTION_SELECTIVE_REPLAY_H_
 #define REPRISE_ENGINE_FUNCTION_SELECTIVE_REPLAY_H_
 
@@ -25,7 +25,7 @@ namespace reprise::engine_internal {
 // Lives for one replay, on its thread.
 class SelectiveReplay final : public OperatorInterceptor {
  public:
-  // effects: what runs the operators. stats: null if nobody collects. All must outlive this.
+  // effects: runs the operators. stats: null if no report is collected. All must outlive this.
   SelectiveReplay(const OperatorTrace& trace, const std::string& region, ReplayEffects& effects,
                   RegionStats* stats);
 
@@ -33,10 +33,10 @@ class SelectiveReplay final : public OperatorInterceptor {
   void intercept(const OperatorCall& call) override;
   void settle() override { effects_.settle(); }
 
-  // The replay has all it needs: whatever runs from now on makes no difference.
+  // The replay is complete: operators that still run make no difference.
   void stop() { has_stopped_ = true; }
 
-  // Throws again what intercept() has thrown, if the region's code has kept it to itself.
+  // Rethrows an exception of intercept() that the region's code has swallowed.
   void check() const;
 
  private:
@@ -46,10 +46,10 @@ class SelectiveReplay final : public OperatorInterceptor {
   void supply(const OperatorCall& call, const ResultList::Range& range);
   void copy(const OperatorCall& call);
   void replace_kept(const OperatorCall& call);
-  // The `ordinal`th tensor that the operator has kept; undefined if it has not.
+  // Returns the `ordinal`th retained tensor of the operator; undefined if there is none.
   at::Tensor kept_tensor(const OperatorCall& call, std::size_t ordinal);
   bool has_all(const TracedOperator& op) const;
-  // Forward, which runs still, has not come here yet.
+  // Forward still runs and has not reached this operator.
   bool is_ahead_of_forward() const;
   void check_reads(const OperatorCall& call);
   [[noreturn]] void fail_other_operator(const OperatorCall& call);
@@ -62,10 +62,10 @@ class SelectiveReplay final : public OperatorInterceptor {
   const int backward_;
   std::uint32_t next_ = 0;
   bool has_stopped_ = false;
-  // What has been supplied and forward has still, while it runs.
+  // Tensors that have been supplied while forward runs, and that forward still owns.
   std::vector<StorageId> shared_;
-  // What has been supplied without its elements. Held weakly, which keeps addresses from being used
-  // again.
+  // Tensors that have been supplied without elements. Weak references prevent the reuse of their
+  // addresses.
   absl::flat_hash_map<StorageId, c10::weak_intrusive_ptr<c10::StorageImpl>> unset_;
   std::optional<std::string> other_operator_;
   std::optional<std::string> mutation_;

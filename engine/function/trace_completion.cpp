@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a replay needs of a trace, found when forward has ended.
+// The part of a trace that replays need, determined when forward has ended.
 #include <algorithm>
 
 #include <c10/util/StringUtil.h>
@@ -22,8 +22,8 @@ bool TraceRecorder::is_any_needed(const auto& ids) const {
   return std::any_of(ids.begin(), ids.end(), [this](ValueId id) { return values_[id].is_needed; });
 }
 
-// The region's code may have read through a pointer what no operator has used and what is gone by
-// now.
+// The region's code may have read, through a pointer, a value that no operator has used and that
+// has been released since.
 void TraceRecorder::need_dead_ends() {
   for (Value& value : values_) {
     const KeptResult* const result = kept(value);
@@ -35,8 +35,8 @@ void TraceRecorder::need_dead_ends() {
   }
 }
 
-// From the last operator to the first: what is needed makes the inputs of its operator needed,
-// unless that operator's results are kept.
+// From the last operator to the first: a needed value makes the inputs of its operator needed,
+// unless that operator's results are retained.
 void TraceRecorder::find_needed() {
   // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot read this library's <ranges>
   for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
@@ -47,7 +47,7 @@ void TraceRecorder::find_needed() {
       op->plan = Plan::kServePartly;
     }
     const bool is_run = op->plan == Plan::kRun || op->plan == Plan::kServePartly;
-    // What uses a view uses the value itself; making the view reads no element.
+    // An operator that uses a view uses the value itself; making the view reads no element.
     const bool is_view_only = op->is_view && op->made.empty();
     if (is_run && !is_view_only &&
         (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
@@ -58,8 +58,8 @@ void TraceRecorder::find_needed() {
   }
 }
 
-// A kernel that is launched by hand fills memory out of the dispatcher's sight, from inputs that
-// nobody knows: then each result may be needed.
+// A kernel that the code launches itself fills memory outside the dispatcher, from unknown inputs:
+// then each result may be needed.
 bool TraceRecorder::has_hidden_writes() const {
   return std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
     const bool is_unset =
@@ -68,7 +68,7 @@ bool TraceRecorder::has_hidden_writes() const {
   });
 }
 
-// Of a constant that is still there.
+// For a constant that still exists.
 bool TraceRecorder::is_written_through_pointer(const Value& value) const {
   if (!value.is_constant || value.sample == 0) {
     return false;
@@ -77,7 +77,7 @@ bool TraceRecorder::is_written_through_pointer(const Value& value) const {
   return storage && sample_storage(*storage, false) != value.sample;
 }
 
-// A replay that was given what a pointer has left would have it written twice.
+// A replay that received the contents written through a pointer would write them twice.
 void TraceRecorder::unkeep_what_pointers_wrote() {
   for (const Value& value : values_) {
     const KeptResult* const result = kept(value);
@@ -122,8 +122,8 @@ void TraceRecorder::let_go(std::uint32_t index) {
   }
 }
 
-// The operator that has the value kept: a write in place may have made it the result of its
-// creator.
+// The operator whose result the retained value is: a write in place may have made it the result of
+// the value's creator.
 std::uint32_t TraceRecorder::keeper_of(const Value& value) const {
   const auto keeps_it = [this](std::uint32_t index) {
     return keeps(trace_.operators[index].decision);
@@ -195,7 +195,7 @@ void TraceRecorder::complete(bool may_pack, RegionStats* stats) {
   if (may_pack) {
     put_kept_away();
   }
-  ResultList results;  // of those operators that replays leave out
+  ResultList results;  // of the operators that replays skip
   for (TracedOperator& op : trace_.operators) {
     op.inputs = {};
     op.made = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Which results a trace retains: keeping a value as the result of its creator, and giving that up.
+// The results that a trace retains: as the result of a value's creator, or not at all.
 #include <algorithm>
 #include <utility>
 
@@ -14,8 +14,8 @@ using Plan = TracedOperator::Plan;
 
 }  // namespace
 
-// The value is kept: it goes on as it is after the write, with the version counter of what was
-// written (that of _unsafe_view's result is not that of its argument).
+// The value is retained as of after the write, with the version counter of the written tensor (that
+// of _unsafe_view's result differs from its argument's).
 bool TraceRecorder::let_follow(std::uint32_t index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
   if (result == nullptr || !result->alias.defined() || result->is_mutated() ||
@@ -74,7 +74,7 @@ bool TraceRecorder::reads_what_is_lost(std::uint32_t index, std::uint32_t creato
   });
 }
 
-// The operators that replays run if the results of one are not kept.
+// Returns the operators that replays run if the results of one are not retained.
 std::vector<std::uint32_t> TraceRecorder::runs_without(std::uint32_t index) const {
   std::vector<std::uint32_t> runs = {index};
   for (const ValueId id : trace_.operators[index].made) {
@@ -87,7 +87,7 @@ std::vector<std::uint32_t> TraceRecorder::runs_without(std::uint32_t index) cons
   return runs;
 }
 
-// False if one of those reads what a kept result was before a write.
+// Returns false if one of them reads a retained result as of before a write.
 bool TraceRecorder::can_unkeep(std::uint32_t index) const {
   const std::vector<std::uint32_t> runs = runs_without(index);
   return std::none_of(runs.begin(), runs.end(),

@@ -107,7 +107,7 @@ void TraceRecorder::finish_last() {
   }
 }
 
-// The operator is run by replays: what it reads is read.
+// Replays run the operator: its inputs are read.
 void TraceRecorder::run(std::uint32_t index) {
   TracedOperator& op = trace_.operators[index];
   op.plan = Plan::kRun;

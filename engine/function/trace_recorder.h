@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Writes the trace of a region's forward: what is kept of each operator's results, and what of the
-// rest a replay has to compute.
+// Writes the trace of a region's forward: the retained results of each operator, and the other
+// values that a replay has to compute.
 //
 // Note [Values]: a value is a storage that an operator of the region has made; views share it, and
 // writes in place belong to it. From the saved tensors backwards, complete() finds the values that
-// a replay needs. Results that the policy keeps, but that nothing needs, are let go of, and
-// operators that nothing needs are not run: an empty tensor of the same shape stands in for their
+// a replay needs. Results that the policy saves but no replay needs are released, and operators
+// whose results are not needed are not run: an empty tensor of the same shape replaces their
 // result.
 //
-// Note [In place]: an operator that writes in place to a kept result follows the operator that made
-// it: the result stays kept as it is afterwards, and a replay leaves the write out. The other way
-// round, to keep what an operator has written is to keep it as the result of the one that made it.
-// Neither goes if an operator that a replay runs has read the earlier state, if the policy insists
-// on running the write again, or if code that is hidden from the policy has written as well. Then a
-// result that is only preferred to be kept is computed again, and one that must be kept becomes a
-// snapshot: a copy, taken before the write, of which each replay gets a copy to write to.
+// Note [In place]: an operator that writes in place to a retained result follows the operator that
+// made it: the result is retained as of after the write, which replays skip. Conversely, saving the
+// result of a write retains it as the result of the operator that made the value. Neither is
+// possible if an operator that a replay runs has read the earlier state, if the policy insists on
+// running the write again, or if code excluded from the policy has written as well. Then a result
+// under PREFER_SAVE is recomputed, and one under MUST_SAVE becomes a snapshot: a copy, taken before
+// the write, of which each replay receives a copy to write to.
 //
-// Note [Constants]: results that depend on no tensor and no random number, as those of zeros(), are
-// not kept. Memory like that is often filled through a pointer next, and a replay that was given
-// what the pointer left there would have it filled twice.
+// Note [Constants]: results that depend on no tensor and no random number, such as those of
+// zeros(), are not retained. Such memory is often filled through a pointer next, and a replay that
+// received the filled memory would fill it twice.
 #ifndef REPRISE_ENGINE_FUNCTION_TRACE_RECORDER_H_
 #define REPRISE_ENGINE_FUNCTION_TRACE_RECORDER_H_
 
@@ -52,29 +52,30 @@ class TraceRecorder final : public DecisionTarget {
   std::uint32_t index_of(const TracedOperator& op) const {
     return static_cast<std::uint32_t>(&op - trace_.operators.data());
   }
-  // A replay needs what lies in `memory`: it is saved, or used out of sight.
+  // A replay needs the contents of `memory`: they are saved, or used outside the dispatcher.
   void need(StorageId memory);
 
-  // Notes the versions of what the last operator has written, which autograd has counted by now.
+  // Records the versions of the tensors that the last operator wrote, now that autograd has counted
+  // them.
   void note_versions();
-  // A change of the tensor's shape in place: no write.
+  // The tensor's shape has changed in place, which is not a write.
   void note_reshape(const at::Tensor& tensor);
 
-  // The next operator writes to the value, which lies in the memory of `tensor`. may_follow: see
+  // The next operator writes to the value, which is in the memory of `tensor`. may_follow: see
   // Note [In place].
   void prepare_write(ValueId value, const at::Tensor& tensor, bool may_follow);
-  // The next operator, hidden from the policy, writes to the value.
+  // The next operator, excluded from the policy, writes to the value.
   void prepare_hidden_write(ValueId value, const at::Tensor& tensor);
-  // The next operator changes the shape of the tensor, whose value it is, in place.
+  // The next operator changes the shape of the value's tensor in place.
   void prepare_reshape(ValueId value, const at::Tensor& tensor);
 
-  // The next operator has run, with these results; notes which values it made.
+  // The next operator has run, with these results; records the values that it made.
   void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
            const std::vector<std::optional<std::uint32_t>>& result_arguments,
            const StorageIdList& arguments);
   TracedOperator& last() { return trace_.operators.back(); }
   const TracedOperator& last() const { return trace_.operators.back(); }
-  // The decision is final; what the operator reads is marked as read.
+  // The decision is final: marks the operator's inputs as read.
   void finish_last();
 
   std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override {
@@ -87,8 +88,8 @@ class TraceRecorder final : public DecisionTarget {
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
 
-  // Forward has ended. may_pack: what is kept may go to its store, or to the surrounding hooks,
-  // which may throw. stats: to be added to, or null.
+  // Forward has ended. may_pack: retained results may go to their store or to the surrounding
+  // hooks, which may throw. stats: is added to, unless null.
   void complete(bool may_pack, RegionStats* stats);
 
  private:
@@ -102,11 +103,11 @@ class TraceRecorder final : public DecisionTarget {
     std::uint32_t creator;
     std::uint32_t tensor;  // of the creator's
     std::int64_t bytes;
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // its address cannot be given out anew
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents the reuse of its address
     bool is_needed = false;
     bool is_used = false;             // by an operator, run again or not
     bool is_read = false;             // by an operator that a replay runs
-    bool has_earlier_reader = false;  // one that did so before a write
+    bool has_earlier_reader = false;  // an operator that did so before a write
     bool is_constant = false;         // see Note [Constants]
     MemorySample sample = 0;          // of a constant
     bool may_follow = true;           // see Note [In place]
@@ -122,7 +123,7 @@ class TraceRecorder final : public DecisionTarget {
                     c10::ArrayRef<c10::IValue> results);
   at::Tensor whole(const Value& value, const at::Tensor& tensor) const;
   KeptResult* kept(const Value& value);
-  // As the last writer has left it; null unless it is kept as such.
+  // Returns the value as the last writer left it; null unless it is retained as such.
   KeptResult* kept_write(const Value& value);
   void prepare_written_results(const Value& value, const at::Tensor& tensor);
   enum class Moment : std::uint8_t { kInWrite, kAfterwards };

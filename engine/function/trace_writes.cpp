@@ -47,7 +47,7 @@ void TraceRecorder::prepare_write(ValueId id, const at::Tensor& tensor, bool may
     result->take_snapshot(whole(value, tensor));
     return;
   }
-  result->version = version_of(result->alias);  // mark_dirty() counts one without a write
+  result->version = version_of(result->alias);  // mark_dirty() counts a version without a write
   const bool may_give_way = can_unkeep(value.creator);
   const bool is_lost = value.is_read || !may_follow || !value.may_follow;
   if (may_give_way && !is_lost) {
@@ -60,7 +60,7 @@ void TraceRecorder::prepare_write(ValueId id, const at::Tensor& tensor, bool may
   }
 }
 
-// What the last writer has left is kept as such.
+// The value is retained as the last writer left it.
 void TraceRecorder::prepare_written_results(const Value& value, const at::Tensor& tensor) {
   KeptResult* const result = kept_write(value);
   if (result == nullptr) {
@@ -174,8 +174,8 @@ void TraceRecorder::note_reshape(const at::Tensor& tensor) {
   }
 }
 
-// The trace has seen each write of the region's, so a version that it does not know of has been
-// counted without one, as by mark_dirty().
+// The trace has seen each write of the region, so an unknown version has been counted without a
+// write, as by mark_dirty().
 void TraceRecorder::note_final_versions() {
   for (auto& [index, results] : trace_.mutable_kept()) {
     for (KeptResult& result : results) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What an ActivationCheckpointingConfig means for a region.
+// The effect of an ActivationCheckpointingConfig on a region.
 #ifndef REPRISE_ENGINE_REGION_CONFIGURATION_H_
 #define REPRISE_ENGINE_REGION_CONFIGURATION_H_
 
@@ -20,10 +20,10 @@ struct Configuration {
   std::unique_ptr<MemoryReportGuard> profiling;  // null: no profile
 };
 
-// The one in force on this thread now; null for none.
+// Returns the configuration in force on this thread, or null.
 std::shared_ptr<const Configuration> current_configuration();
 
-// Sets what the options leave open as it is configured.
+// Fills in the options that the caller left open from the configuration in force.
 void apply_configuration(CheckpointOptions& options);
 
 }  // namespace reprise::engine_internal

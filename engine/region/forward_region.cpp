@@ -79,23 +79,24 @@ std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
   return devices;
 }
 
-// The innermost hooks are those of an enclosing region.
+// Returns whether the innermost hooks belong to an enclosing region.
 bool is_nested() {
   const HookProvider* const around = hooks_internal::innermost_provider();
   return around != nullptr && around->recomputes();
 }
 
-// Not through those of an enclosing region, which would compute it again: how much is kept depends
-// on who still holds it when the region ends, and a replay must save as much as forward.
+// Hooks of an enclosing region are not used: the number of retained tensors depends on their other
+// owners when the region ends, and a replay of the enclosing region must save as many as forward.
 bool keeps_through_hooks(const CheckpointOptions& options) {
   return options.respect_saved_tensors_hooks && !is_nested();
 }
 
-// Within the replay of an enclosing region nothing is kept.
+// Within a replay of an enclosing region no result is retained.
 bool asks_policy(const CheckpointOptions& options) { return options.policy && !is_recomputing(); }
 
-// A region inside a replay compares no contents: the policy of the region around it may leave out
-// operators whose results nobody needs. What matters is compared by the region that forward made.
+// A region inside a replay compares no contents: the policy of the enclosing region may skip
+// operators whose results are not needed. The region that forward made compares the tensors that
+// matter.
 DeterminismCheck check_for(const CheckpointOptions& options) {
   const DeterminismCheck check = options.determinism_check;
   const bool has_contents =
@@ -128,7 +129,7 @@ RegionRecord make_record(const CheckpointOptions& options) {
   return record;
 }
 
-// The one place that knows which forms there are.
+// The only function that knows all forms of recomputation.
 std::unique_ptr<Recomputation> make_recomputation(RegionRecord& record, const RegionEntry& entry,
                                                   std::unique_ptr<RegionCode> code,
                                                   const std::vector<at::Tensor>& tensors,
@@ -141,7 +142,7 @@ std::unique_ptr<Recomputation> make_recomputation(RegionRecord& record, const Re
 
 }  // namespace
 
-// In the order of their making; destroyed in the reverse order.
+// Members are made in this order and destroyed in the reverse order.
 class ForwardRegion::Impl {
  public:
   Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)

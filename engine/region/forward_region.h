@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The forward run of a region: what stands between its entry and its exit.
+// The forward run of a region, from its entry to its exit.
 #ifndef REPRISE_ENGINE_REGION_FORWARD_REGION_H_
 #define REPRISE_ENGINE_REGION_FORWARD_REGION_H_
 
@@ -16,19 +16,19 @@ namespace reprise::engine_internal {
 
 class REPRISE_API ForwardRegion {
  public:
-  // Checks the options and whether hooks are possible here. False if autograd records nothing.
+  // Checks the options and that hooks are enabled. Returns false if autograd records nothing here.
   static bool is_needed(const CheckpointOptions& options);
 
-  // Enters: from here on, what autograd saves on this thread goes to the region's frame.
+  // Enters the region: tensors that autograd saves on this thread go to its frame from now on.
   ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs);
-  // The same, with a tape to replay instead of code.
+  // The same for tape replay, which needs no code.
   explicit ForwardRegion(CheckpointOptions options);
-  // Leaves, if finish() was not reached, as after an exception of the region's code.
+  // Leaves the region if finish() was not reached, as after an exception of its code.
   ~ForwardRegion();
   ForwardRegion(const ForwardRegion&) = delete;
   ForwardRegion& operator=(const ForwardRegion&) = delete;
 
-  // Runs the region's code, then leaves, and returns what the code returned.
+  // Runs the region's code, leaves the region, and returns the code's result.
   template <class Body>
   std::invoke_result_t<Body&> run(Body&& body) {
     using Result = std::invoke_result_t<Body&>;
@@ -46,8 +46,9 @@ class REPRISE_API ForwardRegion {
     }
   }
 
-  // Leaves. Throws what the surrounding saved-tensor hooks throw. Where it cannot leave, it is
-  // abandoned, see Note [Abandoned regions]: then what it has saved is an error in backward.
+  // Leaves the region. Throws exceptions of the surrounding saved-tensor hooks. A region that
+  // cannot end here is abandoned (see Note [Abandoned regions]): backward then fails on its saved
+  // tensors.
   void finish();
 
  private:

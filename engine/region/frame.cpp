@@ -19,7 +19,7 @@ namespace {
 
 std::atomic<std::int64_t> g_live_frames{0};
 
-// Ends a frame's part in a backward, when LibTorch runs or, after an error, destroys it.
+// Ends a frame's session when LibTorch runs this callback or, after an error, destroys it.
 class SessionEnd {
  public:
   SessionEnd(std::weak_ptr<Frame> frame, SessionId id) : frame_(std::move(frame)), id_(id) {}
@@ -152,7 +152,7 @@ std::shared_ptr<Session> Frame::open(const Request& request) {
   return session;
 }
 
-// A parameter that may be freed and gathered is not held for later: unpack() looks for it itself.
+// A parameter that may be freed and gathered is not retained: unpack() looks it up itself.
 bool Frame::wants(const Session& session, std::uint32_t slot) const {
   const bool is_followed = record_.allow_external_mutation && record_.slots[slot].is_parameter();
   return alive_[slot] && !is_followed && session.wants(slot);
@@ -177,7 +177,7 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot, Session::D
     }
     if (session.replaying != std::thread::id()) {
       replay_ended_.wait(mutex_);
-      continue;  // that replay may have failed; then it is this thread's turn
+      continue;  // that recomputation may have failed; then this thread tries
     }
     if (slot) {
       session.restart_if_taken(*slot);

@@ -5,8 +5,8 @@
 //
 // Note [Ownership is a tree]: autograd's nodes own slots, slots own the frame, the frame owns the
 // region's recomputation with its inputs and code. The frame knows only whether a slot is alive. An
-// enclosing region's slots are among the inputs of the inner frame. Nothing points back, so a graph
-// that goes takes all of it along.
+// enclosing region's slots are among the inputs of the inner frame. Nothing points back, so
+// destroying a graph destroys all of it.
 #ifndef REPRISE_ENGINE_REGION_FRAME_H_
 #define REPRISE_ENGINE_REGION_FRAME_H_
 
@@ -40,46 +40,46 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
 
   const std::string& name() const { return record_.name; }
 
-  // Frames that exist in the process, for tests of leaks.
+  // Returns the number of frames in the process, for leak tests.
   static std::int64_t live_count();
 
-  // From now on whoever asks for a slot gets a CheckpointError with these words.
+  // From now on, reading a slot throws a CheckpointError with this message.
   void refuse_replays(std::string why);
 
   // For forward, on its thread.
   RegionRecord& record_of_forward() { return record_; }
   Recomputation& recomputation() { return *recomputation_; }
 
-  // Hooks for a tensor that forward saves: the slot.
+  // Returns the hooks for a tensor that forward saves: its slot.
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_slot();
 
-  // Forward has ended. True if autograd still holds a slot of the region. may_pack: what the region
-  // keeps may go to the surrounding saved-tensor hooks, which may throw.
+  // Forward has ended. Returns whether autograd still holds a slot of the region. may_pack:
+  // retained tensors may go to the surrounding saved-tensor hooks, which may throw.
   bool complete_forward(bool may_pack);
 
-  // Replays now whatever is missing for the session.
+  // Recomputes all missing tensors of the session now.
   void recompute_now(SessionId id);
 
-  // Drops what the session still holds here.
+  // Releases the tensors that the session still holds here.
   void end_session(SessionId id);
 
  private:
   friend class Slot;
   using Sessions = absl::InlinedVector<std::shared_ptr<Session>, 1>;
 
-  // Forward: remembers the tensor instead of keeping it, and returns its slot's number.
+  // Forward: records the tensor instead of retaining it, and returns its slot's number.
   std::uint32_t record(const at::Tensor& tensor);
   void count_dropped_bytes(const at::Tensor& tensor);
-  // Forward has ended. With something in a store, backward will enter this region before the one of
-  // the last such call on this thread.
+  // Forward has ended. If a store holds a tensor of this region, links the frame to the previous
+  // such frame of this thread, which backward enters next.
   void follow_previous();
   bool has_stored() const;
-  // Of this region, and of those that backward enters next.
+  // Starts to fetch stored tensors of this region, and of the regions that backward enters next.
   void prefetch_ahead();
   void prefetch();
-  // What of the region is in stores, to be brought back in this order.
+  // Returns the tensors in stores, in the order in which to fetch them.
   std::vector<std::shared_ptr<StoredTensor>> stored_in_order() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Backward: the tensor that was recorded, recomputed.
+  // Backward: returns the recorded tensor, recomputed.
   at::Tensor unpack(std::uint32_t slot);
   void slot_died(std::uint32_t slot);
   // Returns the values that no slot needs any more.
@@ -88,14 +88,14 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
 
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Session> open(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for, or does, the replay that supplies `slot` (or, without one, whatever is missing).
+  // Runs or awaits the recomputation that supplies `slot`, or, without one, all missing slots.
   void fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void replay_into(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Without the lock.
+  // Called without the lock.
   FilledSlots replay(Session& session, std::optional<std::uint32_t> slot);
-  // Whether a replay should supply the slot's tensor.
+  // Returns whether a recomputation should supply the slot's tensor.
   bool wants(const Session& session, std::uint32_t slot) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool wants_any(const Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a frame has in stores, and when it starts to come back.
+// The tensors that a frame has in stores, and when they are fetched.
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The slots of a frame: how they are made, and what becomes of a frame when they die.
+// The slots of a frame: their creation, and the release of values when they die.
 #include <algorithm>
 #include <thread>
 #include <utility>

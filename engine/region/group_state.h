@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What stands behind a GraphExecGroup. Which group is entered is kept where LibTorch carries it to
-// the threads of a backward.
+// The state of a GraphExecGroup. The entered group is in thread-local state that LibTorch
+// propagates to the threads of a backward.
 #ifndef REPRISE_ENGINE_REGION_GROUP_STATE_H_
 #define REPRISE_ENGINE_REGION_GROUP_STATE_H_
 
@@ -28,7 +28,7 @@ class GroupState {
   std::int64_t number() const { return number_; }
   SessionId session() const { return {SessionId::Kind::kGroup, number_}; }
 
-  // The group that the calling thread works for, or null.
+  // Returns the group that the calling thread has entered, or null.
   static std::shared_ptr<GroupState> entered();
 
   // A region whose forward ran in the group.
@@ -51,8 +51,8 @@ class GroupState {
 
 class GroupInfo;
 
-// While alive, the group is entered on this thread. One that ends on another thread, or in another
-// order than the guards around it, ends all the same.
+// Enters the group on this thread while alive. A scope that ends on another thread, or out of order
+// with the guards around it, still ends.
 class GroupScope {
  public:
   explicit GroupScope(std::shared_ptr<GroupState> group);

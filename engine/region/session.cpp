@@ -37,7 +37,7 @@ void Session::fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped)
 RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
                                Dropped& dropped) {
   RecomputedTensor value =
-      std::exchange(slots_[slot].value, {});  // maybe what the last reader read
+      std::exchange(slots_[slot].value, {});  // perhaps the one that the last reader read
   if (reader_ != asking.node) {
     forget_last_reader(dropped);
   }

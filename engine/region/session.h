@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A session: the requests for saved tensors that share one replay of a region. Each backward is
-// one, so is each GraphExecGroup, and each read outside of a backward.
+// A session: the requests for saved tensors that share one recomputation of a region. Each backward
+// is a session, as is each GraphExecGroup and each read outside of a backward.
 #ifndef REPRISE_ENGINE_REGION_SESSION_H_
 #define REPRISE_ENGINE_REGION_SESSION_H_
 
@@ -31,7 +31,7 @@ struct SessionId {
   friend bool operator==(const SessionId&, const SessionId&) = default;
 };
 
-// Who asks, on the calling thread.
+// The origin of a request on the calling thread.
 struct Request {
   SessionId session;
   hooks_internal::BackwardInfo backward;
@@ -39,8 +39,8 @@ struct Request {
 };
 Request current_request();
 
-// One session's part in one frame. Guarded by the frame's mutex. Tensors that it lets go of are
-// added to a list, to be freed outside of the lock.
+// One session's state in one frame. Guarded by the frame's mutex. Released tensors are appended to
+// a list, to be freed outside of the lock.
 class Session {
  public:
   using Dropped = absl::InlinedVector<at::Tensor, 4>;
@@ -52,11 +52,12 @@ class Session {
   bool has(std::uint32_t slot) const {
     return slot < slots_.size() && slots_[slot].value.tensor.defined();
   }
-  // True if nobody has been given the slot's tensor in this session: a replay should supply it.
+  // Returns whether a recomputation should supply the slot's tensor: no caller has received it yet
+  // in this session.
   bool wants(std::uint32_t slot) const { return !has(slot) && !is_taken(slot); }
 
-  // To be called when a slot is missing. A group spans several backwards: when one asks for what an
-  // earlier one was given, it will ask for the rest as well, so all are wanted again.
+  // To be called if a slot is missing. A group spans several backwards: one that asks for a tensor
+  // that an earlier one received will ask for the rest as well, so all are wanted again.
   void restart_if_taken(std::uint32_t slot) {
     if (id_.kind == SessionId::Kind::kGroup && is_taken(slot)) {
       for (SlotState& state : slots_) {
@@ -68,19 +69,19 @@ class Session {
     }
   }
 
-  // Adds what a replay has recomputed.
+  // Adds a recomputed tensor.
   void fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped);
 
-  // Hands out the slot's tensor. A node that may ask again finds it until another node asks.
+  // Returns the slot's tensor. A node that may ask again finds it until another node asks.
   RecomputedTensor take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
                         Dropped& dropped);
 
-  // Forgets the slot's tensor.
+  // Releases the slot's tensor.
   void drop(std::uint32_t slot, Dropped& dropped);
 
   SessionStreams& streams() { return streams_; }
 
-  // True once.
+  // Returns true the first time.
   bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
 
   // The region's recomputation for this session.
@@ -91,7 +92,7 @@ class Session {
     return *recomputation_;
   }
 
-  // The thread that replays for this session just now.
+  // The thread that recomputes for this session now, if any.
   std::thread::id replaying;
 
  private:
@@ -105,7 +106,7 @@ class Session {
 
   SessionId id_;
   std::vector<SlotState> slots_;
-  const void* reader_ = nullptr;  // the node that was handed the tensors below and may ask again
+  const void* reader_ = nullptr;  // the node that received the tensors below and may ask again
   absl::InlinedVector<std::uint32_t, 4> read_;
   SessionStreams streams_;
   std::unique_ptr<SessionRecomputation> recomputation_;

@@ -5,7 +5,8 @@
 
 namespace reprise::engine_internal {
 
-// A region's option after guards and process-wide settings had their say, on this thread now.
+// Each returns the effective value of a region's option on this thread, after guards and
+// process-wide settings.
 bool effective_early_stop(bool option) noexcept;
 bool effective_debug(bool option) noexcept;
 

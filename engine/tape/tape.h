@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a scope's forward ran, so that each of its values can be computed again: a tape of
-// operators.
+// The operators that a scope's forward ran, recorded so that each of its values can be recomputed.
 //
-// Note [Values on the tape]: a value is what a storage holds at one moment: as the operator that
-// made it left it, or as one that wrote to it in place did. An argument, and a slot, is a value and
-// a geometry (shape, strides, offset, dtype) to look at it through. So views are no operators, and
-// a slot gets what its tensor held when it was saved, whatever was written later.
+// Note [Values on the tape]: a value is the contents of a storage at one moment: after the operator
+// that made it, or after one that wrote to it in place. An argument or a slot is a value and a
+// geometry (shape, strides, offset, dtype) to look at it through. Views are therefore no operators,
+// and a slot receives the contents of its tensor at the time of saving, regardless of later writes.
 //
-// Values that no operator of the tape makes are given: tensors from outside, what the policy keeps,
-// and what came about out of the dispatcher's sight.
+// Values that no operator of the tape makes are its inputs ("given"): tensors from outside, results
+// that the policy saves, and values that were made outside the dispatcher.
 #ifndef REPRISE_ENGINE_TAPE_TAPE_H_
 #define REPRISE_ENGINE_TAPE_TAPE_H_
 
@@ -50,11 +49,11 @@ struct Geometry {
     return H::combine(std::move(hash), g.sizes, g.strides, g.offset, g.dtype, g.is_conj, g.is_neg);
   }
 
-  // Whether it is the tensor's; cheaper than to make that and compare.
+  // Returns whether this is the tensor's geometry, without constructing that.
   bool is_of(const at::Tensor& tensor) const;
 
-  // A tensor of that look at the storage of `base`, whose own offset is `shift` larger than that of
-  // the tensor in forward. Shares base's version counter.
+  // Returns a tensor of this geometry over the storage of `base`, whose offset is `shift` larger
+  // than that of the tensor in forward. It shares the version counter of `base`.
   at::Tensor look_at(const at::Tensor& base, std::int64_t shift) const;
 
   Dims sizes;
@@ -73,14 +72,14 @@ class Tape {
 
   struct Tensor {
     TapeValueId value = kNone;
-    std::uint32_t geometry = kNone;  // none: the given tensor as it is
+    std::uint32_t geometry = kNone;  // none: the tape input as it is
     bool is_written_since = false;   // of a slot, by the operator that it was saved for
   };
 
   struct Argument {
     enum class Kind : std::uint8_t { kConstant, kTensor, kTensorList, kOptionalTensorList };
     Kind kind;
-    std::uint32_t number;    // of the constant, of the value, or how many elements follow
+    std::uint32_t number;  // of the constant or of the value, or the number of elements that follow
     std::uint32_t geometry;  // of kTensor
   };
 
@@ -91,8 +90,8 @@ class Tape {
     std::uint32_t ordinal;  // among the tensors of the operator's results
   };
 
-  // A storage that is written in place. `after` is none if the write is left out of replays: they
-  // write to a copy.
+  // A storage that is written in place. `after` is none if the write is an effect: replays write to
+  // a copy.
   struct Write {
     TapeValueId before;
     TapeValueId after;
@@ -111,27 +110,27 @@ class Tape {
     bool is_required : 1 = false;  // in each session, before all else: see Note [Transfers]
     bool is_cheap : 1 = false;     // see OperatorTraits
     bool is_asked : 1 = false;     // the policy was asked
-    bool is_forced = false;        // by save() or recompute(): the decision is theirs
+    bool is_forced = false;        // by save() or recompute()
   };
 
-  // What an operator finds around it.
+  // The state around an operator.
   struct Context {
     c10::impl::LocalDispatchKeySet keys;
     c10::ScalarType default_dtype;
     bool is_deterministic;
-    bool is_grad_enabled;   // kernels ask, though no graph is built below autograd
+    bool is_grad_enabled;   // read by kernels, though no graph is built below autograd
     std::uint32_t compute;  // kNone: those of the region
   };
 
   struct Value {
-    std::uint32_t op = kNone;  // that has made it, or written it
+    std::uint32_t op = kNone;  // that made or wrote it
   };
 
-  // A value that is at hand.
+  // A tape input: a value that is available without running an operator.
   struct Given {
     enum class Why : std::uint8_t {
       kOutside,     // a tensor from outside the region
-      kPolicy,      // kept
+      kPolicy,      // saved by the policy
       kOutOfSight,  // no operator of the tape makes it
       kCopied,      // from outside, as it was before the region wrote to it
       kScratch,     // from outside; the operators that take it do not read it
@@ -142,7 +141,7 @@ class Tape {
     std::uint32_t geometry = kNone;    // of the tensor in `kept` or `input`
     bool is_parameter = false;
     at::Tensor parameter;             // instead of both: as it is when a replay reads it
-    std::optional<std::string> lost;  // words for an error, if it has been overwritten
+    std::optional<std::string> lost;  // error message, if it has been overwritten
   };
 
   // Calls `visitor` with each tensor that the operator takes.
@@ -153,7 +152,7 @@ class Tape {
       }
     }
   }
-  // And with each value that it depends on: those, and what it writes to.
+  // The same with each value that it depends on, including the values that it writes to.
   void for_each_use(const Operator& op, const auto& visitor) const {
     for_each_tensor_argument(op, [&](const Tensor& tensor) { visitor(tensor.value); });
     for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
@@ -161,17 +160,17 @@ class Tape {
     }
   }
 
-  // Of everything but what is given, with the counts of its uses.
+  // Returns the size of everything but the tape inputs, including the use counts.
   std::size_t bytes() const;
 
   bool has_required = false;  // operators
 
-  // Kept values that are changed in place after forward are computed again.
+  // Retained values that are modified in place after forward are recomputed.
   bool allow_mutation = false;
 
-  // All kept values are: while forward runs inside another region. What a backward in it is given
-  // becomes an input of the region, and there must be as many in a replay of the other region,
-  // where no policy keeps anything.
+  // All retained values are recomputed: while forward runs inside another region. A tensor that a
+  // backward in this region receives becomes an input of the outer region, whose replay, in which
+  // no policy saves anything, must have as many.
   bool recomputes_kept = false;
 
   std::vector<Operator> operators;
@@ -191,13 +190,13 @@ class Tape {
   std::uint32_t generation = 0;  // counts the changes of the operators' numbers
 };
 
-// For an error: what a tensor from outside was and is.
+// Returns an error message: the metadata of a tensor from outside, as recorded and now.
 std::string describe_loss(const Tape::Given& given);
 
-// The whole storage of a tensor, as one dimension.
+// Returns the whole storage of a tensor, as one dimension.
 at::Tensor flat(const at::Tensor& tensor);
 
-// True if all that `part` looks at, `whole` looks at as well, without gaps or overlaps.
+// Returns whether `whole` covers all elements of `part`, without gaps or overlaps.
 bool covers(const Geometry& whole, const Geometry& part);
 
 }  // namespace reprise::engine_internal

@@ -24,10 +24,10 @@ class TapeContextGuard {
 
  private:
   c10::impl::ForceDispatchKeyGuard keys_;
-  c10::AutoGradMode grad_mode_;  // kernels ask for it
+  c10::AutoGradMode grad_mode_;  // read by kernels
   caffe2::TypeMeta dtype_;
   std::optional<bool> is_deterministic_;
-  const ComputeModes* const compute_;  // those that are set; null for the region's
+  const ComputeModes* const compute_;  // the modes that are set; null for the region's
   ComputeModes found_compute_;
 };
 

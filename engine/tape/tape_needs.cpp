@@ -28,8 +28,8 @@ bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const std::v
   return false;
 }
 
-// Of what is needed already. An operator makes values later than all that it reads, so one pass
-// from the end finds them all.
+// Adds the inputs of needed values to `needed`. An operator makes values later than all that it
+// reads, so one pass from the end suffices.
 std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed,
                                    IsAvailable is_available) {
   std::vector<bool> operators(tape.operators.size());
@@ -44,7 +44,7 @@ std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed,
   return operators;
 }
 
-// What transfers bring, where nothing is to be waited for any more.
+// Adds the results of transfers, as of after the wait.
 void need_transfers(const Tape& tape, std::vector<bool>& needed) {
   for (const Tape::Operator& op : tape.operators) {
     if (op.transfer == Transfer::kNone) {

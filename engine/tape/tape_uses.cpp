@@ -31,7 +31,7 @@ TapeUses::TapeUses(const Tape& tape, const std::vector<bool>& alive)
 
 std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, std::uint32_t slot) {
   std::vector<Tape::Given> dropped;
-  absl::InlinedVector<TapeValueId, 8> pending;  // each stands for one use that has gone
+  absl::InlinedVector<TapeValueId, 8> pending;  // each for one use that has ended
   if (tape.slots[slot].value != Tape::kNone) {
     pending.push_back(tape.slots[slot].value);
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What of a tape the slots that are alive depend on, found by counting uses. Autograd lets go of a
-// slot when the node that saved it has run for the last time: then what was kept for the slot's
-// sake is freed, while the rest of the backward goes on.
+// The part of a tape that the live slots depend on, determined by counting uses. Autograd releases
+// a slot after the last run of the node that saved it: values retained for that slot alone are then
+// freed while the rest of the backward continues.
 #ifndef REPRISE_ENGINE_TAPE_TAPE_USES_H_
 #define REPRISE_ENGINE_TAPE_TAPE_USES_H_
 
@@ -18,8 +18,8 @@ class TapeUses {
  public:
   TapeUses(const Tape& tape, const std::vector<bool>& alive);
 
-  // To be called once a slot, when it has died. Takes out of the tape what nobody needs any more,
-  // and returns it.
+  // To be called once per slot, when it has died. Removes from the tape the inputs that are no
+  // longer needed, and returns them.
   std::vector<Tape::Given> drop_slot(Tape& tape, std::uint32_t slot);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What of a tape replays can ask for, found when forward has ended.
+// The part of a tape that replays can ask for, determined when forward has ended.
 #include <algorithm>
 
 #include "reprise/engine/tape/tape_needs.h"
@@ -16,8 +16,8 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-// The tape has seen each write of the region's, so a version that it does not know of has been
-// counted without one, as by mark_dirty().
+// The tape has seen each write of the region, so an unknown version has been counted without a
+// write, as by mark_dirty().
 void TapeRecorder::note_final_versions() {
   for (auto& [value, given] : tape_.given) {
     if (given.why == Why::kPolicy && given.kept.alias.defined()) {
@@ -40,8 +40,8 @@ void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, Regio
   if (stats != nullptr) {
     report(needed, *stats);
   }
-  // What the policy keeps and who still holds something differs between forward and the replay of
-  // an enclosing region, which has to save the same.
+  // The results that a policy saves, and other owners of tensors, differ between forward and a
+  // replay of an enclosing region, which has to save the same tensors.
   std::vector<bool> otherwise;
   if (options_.is_nested) {
     otherwise = looked_at_otherwise(tape_, std::vector<bool>(tape_.slots.size(), true));
@@ -59,7 +59,8 @@ void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, Regio
 }
 
 // Each tensor from outside goes to the surrounding hooks, needed or not: an enclosing region counts
-// what its code saves, and its replay must count the same. A store gets those that are needed.
+// the tensors that its code saves, and its replay must count the same. A store receives only needed
+// ones.
 void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
                                bool may_pack) {
   std::vector<TapeValueId> to_pack;
@@ -73,8 +74,8 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
       input.kept.alias = flat(input.kept.alias);
       input.geometry = tables_.geometry_of(input.kept.alias);
     }
-    // Nobody uses what batch-norm has saved of its statistics: as something that an enclosing
-    // region has saved it would be compared.
+    // The statistics that batch-norm has saved are not used: an enclosing region that saved them
+    // would compare them.
     const bool is_packed = (options_.input_store == nullptr || needed[value]) &&
                            !input.is_parameter && !info_[value].is_statistics;
     if (may_pack && is_packed && input.why == Why::kOutside && !input.lost) {

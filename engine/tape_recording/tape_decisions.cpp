@@ -85,7 +85,7 @@ bool TapeRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy de
   return true;
 }
 
-// The whole of a value, given a tensor in its memory.
+// Returns the whole value, from a tensor in its memory.
 at::Tensor TapeRecorder::whole(TapeValueId value, const at::Tensor& tensor) const {
   return tape_.geometries[info_[value].geometry].look_at(tensor, 0);
 }
@@ -100,7 +100,7 @@ void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
   tape_.given.insert_or_assign(value, std::move(kept));
 }
 
-// But not memory that is still to be filled. An operator may do so without counting it as a write
+// Except for memory that is still to be filled. An operator may fill it without counting a write
 // (the noise of rrelu), and a store that has seen the memory before would not look again.
 void TapeRecorder::put_away(TapeValueId value) {
   if (info_[value].unfilled_bytes == 0) {

@@ -21,8 +21,9 @@ namespace {
 using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
 
-// Of a copy between the host and a device: forward's code waits for it out of the dispatcher's
-// sight, before the host reads what has arrived, or writes what has been sent. A replay cannot.
+// For a copy between the host and a device, returns the argument that a replay sets to blocking.
+// Forward's code waits outside the dispatcher before the host reads the received bytes or
+// overwrites the sent ones; a replay cannot.
 std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
   const auto index = call.traits.non_blocking_argument;
   if (!index || !call.argument(*index).isBool() || !call.argument(*index).toBool()) {
@@ -36,7 +37,7 @@ std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
   return has_host ? index : std::nullopt;
 }
 
-// The parameter that the tensor is, or is a view of; undefined for others.
+// Returns the parameter that the tensor is or is a view of; undefined for others.
 at::Tensor parameter_of(const at::Tensor& tensor) {
   const auto is_parameter = [](const at::Tensor& t) {
     return t.is_leaf() && t.requires_grad() && !t.is_view() && is_dense(t) && !t.is_inference();
@@ -131,7 +132,7 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   return found;
 }
 
-// No replay runs the operator, so none reads what it has read.
+// No replay runs the operator, so its inputs do not count as read.
 void TapeRecorder::leave_out(const Tape::Operator& op) {
   tape_.arguments.resize(op.first_argument);
   for (const TapeValueId value : read_now_) {
@@ -185,7 +186,7 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
 }
 
 void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
-  // Numbers that LibTorch wraps into tensors come and go out of the dispatcher's sight.
+  // LibTorch wraps numbers into tensors, and releases those, outside the dispatcher.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     tape_.arguments.push_back({Kind::kConstant, tables_.constant(tensor), Tape::kNone});
     return;
@@ -270,7 +271,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
       const bool is_argument =
           std::find(arguments.begin(), arguments.end(), memory) != arguments.end();
       if (is_argument || !is_keepable(tensor)) {
-        return;  // given, as soon as somebody reads it
+        return;  // becomes a tape input at its first read
       }
       const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
       ValueInfo& info = info_[value];

@@ -3,10 +3,10 @@
 //
 // Writes the tape of a region's forward.
 //
-// Note [What is not on the tape]: views, and what makes or writes no storage of the region. A write
-// to a tensor from outside is an effect: it is done, and what it has left there is given. If the
-// region has read what was there before, that is copied first. A storage of the region that is
-// written out of the dispatcher's sight counts as one from outside from then on.
+// Note [What is not on the tape]: views, and operators that make or write no storage of the region.
+// A write to a tensor from outside is an effect: it happens once, and its outcome is a tape input.
+// If the region has read the earlier contents, they are copied first. A storage of the region that
+// is written outside the dispatcher counts as one from outside from then on.
 #ifndef REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_
 #define REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_
 
@@ -38,11 +38,11 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
  public:
   struct Options {
     bool preserves_rng = true;
-    bool is_nested = false;      // in another region, whose hooks take the inputs
-    bool through_hooks = false;  // what the policy keeps
+    bool is_nested = false;      // in another region, whose hooks pack the inputs
+    bool through_hooks = false;  // results that the policy saves
     std::shared_ptr<ActivationStore> input_store = nullptr;
     bool needs_transfers = false;     // all collectives are run again, needed or not
-    bool follows_parameters = false;  // given as they are when a replay reads them
+    bool follows_parameters = false;  // read as they are at the time of a replay
   };
 
   // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
@@ -71,33 +71,34 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
 
-  // A tensor in a workspace, parts of which nobody has set: its values mean nothing.
+  // Returns whether parts of the tensor were never set, as in a workspace: its values are
+  // meaningless.
   bool is_unset(const at::Tensor& tensor) const;
 
-  // Where a tensor that autograd saves now is to be found.
+  // Returns the place on the tape of a tensor that autograd saves now.
   Tape::Tensor slot(const at::Tensor& tensor);
 
-  // Forward has ended: leaves on the tape what the slots that are alive need. Tensors from outside
-  // go to the surrounding saved-tensor hooks if may_pack. stats: to be added to, or null.
+  // Forward has ended: reduces the tape to the part that live slots need. Tensors from outside go
+  // to the surrounding saved-tensor hooks if may_pack. stats: is added to, unless null.
   void complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats);
 
  private:
   struct Storage {
     TapeValueId current;
     bool is_outside;
-    // Its address cannot be given out anew. Null for a tensor without a storage to speak of.
+    // Prevents the reuse of its address. Null for a tensor without a usable storage.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   };
   struct ValueInfo {
     bool is_read = false;
     bool has_unset_parts = false;
-    bool is_factorys = false;  // made of constants alone, as by zeros(): to be filled, most likely
+    bool is_factorys = false;    // made of constants alone, as by zeros(): probably to be filled
     bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
     std::uint32_t geometry = Tape::kNone;
-    // To which nothing that the dispatcher has seen has been written.
+    // To which no operator has written.
     std::int64_t unfilled_bytes = 0;
     std::int64_t bytes = 0;
-    MemorySample sample = 0;  // of all bytes of a factory's; see Note [Out of sight]
+    MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
     std::int64_t saved_at_version = -1;
   };
   struct Written {
@@ -113,11 +114,11 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     TapeValueId after;
   };
 
-  // A storage, or, without one to speak of, the tensor itself.
+  // Returns the storage, or, without a usable one, the tensor itself.
   static StorageId key_of(const at::Tensor& tensor);
 
-  // What an operator does with a tensor. A target is changed or overwritten; of statistics that it
-  // reads a copy is taken.
+  // An operator's use of a tensor. A target is modified or overwritten; statistics that it reads
+  // are copied.
   enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
   static Use use_of_targets(const OperatorCall& call) {
     return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
@@ -195,22 +196,22 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   PolicyRegion policy_region_;
   const Options options_;
   OperatorInterceptor* const next_;
-  const int backward_;  // in which the region runs, or -1
+  const int backward_;  // the backward in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
   DrawRecorder draws_;
   bool has_transfers_ = false;
-  bool arrives_later_now_ = false;  // what the operator that runs gives: no store is to read it yet
-  bool samples_now_ = false;  // what the operator that runs leaves on the CPU is there when it ends
+  bool arrives_later_now_ = false;  // the running operator's results: no store may read them yet
+  bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
   absl::flat_hash_map<StorageId, Storage> storages_;
   std::vector<ValueInfo> info_;           // of each value
-  std::vector<TapeValueId> outside_;      // given ones from outside, in the order of the reads
-  std::vector<TapeValueId> saved_now_;    // read by nobody but slots saved since the last operator
+  std::vector<TapeValueId> outside_;      // tape inputs from outside, in the order of the reads
+  std::vector<TapeValueId> saved_now_;    // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
   std::vector<Written> targets_now_;      // of the operator that runs
-  std::vector<TapeValueId> written_now_;  // given ones
+  std::vector<TapeValueId> written_now_;  // tape inputs
   std::vector<CountedWrite> writes_to_be_counted_;
-  std::vector<at::Tensor> unknown_layouts_;  // keeps their addresses from being given out anew
+  std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
 };
 
 }  // namespace reprise::engine_internal

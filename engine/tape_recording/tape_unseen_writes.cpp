@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Which value of the tape a tensor's memory holds, and how it is noticed that somebody has written
-// there out of the dispatcher's sight.
+// The value of the tape that a tensor's memory holds, and the detection of writes outside the
+// dispatcher.
 //
 // Note [Out of sight]: memory from empty() that is read before operators have filled it has been
-// filled through a pointer. What else operators leave on the CPU is sampled, and compared when it
-// is read, saved, or overwritten in part; what is made of constants alone, as by zeros_like(), is
-// made to be filled, and compared as a whole. On a device, which would have to be waited for, that
-// counts as filled when it is read. What has been found to be written is given from then on. The
-// slots that look at it hold what has been written, as SavedVariables without checkpointing do.
+// filled through a pointer. Other results on the CPU are sampled, and compared when they are read,
+// saved, or partly overwritten. Results made of constants alone, as by zeros_like(), are made to be
+// filled, and compared as a whole; on a device, where a comparison would have to synchronise, they
+// count as filled when they are read. A value that was found to be written is a tape input from
+// then on. Slots that look at it hold the written contents, as SavedVariables do without
+// checkpointing.
 #include <c10/util/StringUtil.h>
 
 #include <cstring>
@@ -25,7 +26,7 @@ bool is_leaf_with_gradient(const at::Tensor& tensor) {
   return tensor.is_leaf() && tensor.requires_grad();
 }
 
-// Parameters are the model's all the same.
+// Parameters belong to the model in any case.
 bool is_lent(const at::Tensor& tensor) {
   return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_memory_lent(tensor);
 }
@@ -95,7 +96,8 @@ bool TapeRecorder::is_written_out_of_sight(TapeValueId value, const at::Tensor& 
   return info.sample != 0 && info.sample != sample_of(tensor, info.is_factorys);
 }
 
-// What the policy keeps in its own memory has been overwritten as well: it is computed again.
+// A result that the policy retains in its own memory has been overwritten as well: it is
+// recomputed.
 TapeValueId TapeRecorder::written_out_of_sight(TapeValueId was, StorageId memory,
                                                const at::Tensor& tensor) {
   if (const Tape::Given* const kept = given(was); kept != nullptr && kept->kept.alias.defined()) {
@@ -104,7 +106,7 @@ TapeValueId TapeRecorder::written_out_of_sight(TapeValueId was, StorageId memory
   return replace_given(was, memory, tensor, Why::kOutOfSight);
 }
 
-// A write that version counters do not count shows in what autograd has saved.
+// A write that version counters do not count is visible in the tensors that autograd has saved.
 TapeValueId TapeRecorder::replace_given(TapeValueId was, StorageId memory, const at::Tensor& tensor,
                                         Why why) {
   const TapeValueId now = new_given(memory, tensor, why);
@@ -115,7 +117,7 @@ TapeValueId TapeRecorder::replace_given(TapeValueId was, StorageId memory, const
   return now;
 }
 
-// The memory's owner may write to it, and free it, out of sight: each state of it is copied.
+// The owner of the memory may write to it or free it unseen: each state of it is copied.
 TapeValueId TapeRecorder::look_up_lent(StorageId memory, const at::Tensor& tensor) {
   const auto found = storages_.find(memory);
   const at::Tensor now = flat(tensor);
@@ -131,7 +133,7 @@ TapeValueId TapeRecorder::look_up_lent(StorageId memory, const at::Tensor& tenso
   return value;
 }
 
-// A value from outside that somebody else has changed since the region read it is another one.
+// A value from outside that has been modified since the region read it is a new value.
 TapeValueId TapeRecorder::check_unchanged(TapeValueId value, StorageId memory,
                                           const at::Tensor& tensor) {
   Tape::Given& was = tape_.given.at(value);
@@ -169,8 +171,8 @@ void TapeRecorder::note_versions() {
   writes_to_be_counted_.clear();
 }
 
-// Autograd saves, before the operator runs, what it is going to write, and does not count the write
-// (the noise of rrelu): it means what the operator leaves there.
+// Autograd saves a tensor before the operator writes to it, and does not count the write (the noise
+// of rrelu): the slot means the contents after the operator.
 void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
   for (Tape::Tensor& slot : tape_.slots) {
     if (slot.value == from) {

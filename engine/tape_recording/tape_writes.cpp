@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a write in place does to the values on a tape, and what is kept of them.
+// The effect of writes in place on the values of a tape.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
@@ -34,7 +34,7 @@ void TapeRecorder::note_target(const at::Tensor& tensor, TapeValueId value) {
   }
 }
 
-// Of an operator whose arguments do not go on the tape.
+// For an operator whose arguments do not go on the tape.
 std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& call) {
   targets_now_.clear();
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
@@ -63,7 +63,7 @@ void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Wr
 void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written& write,
                                          bool is_run_again, bool is_read_by_it) {
   Tape::Given& before = tape_.given.at(write.before);
-  // Batch norm saves its statistics, and means those that it leaves.
+  // Batch norm saves its statistics and means the updated ones.
   const bool is_saved_for_later = !is_read_by_it && std::find(saved_now_.begin(), saved_now_.end(),
                                                               write.before) != saved_now_.end();
   const bool is_read = info_[write.before].is_read && !is_saved_for_later;
@@ -106,7 +106,7 @@ at::Tensor TapeRecorder::state_of(const OperatorCall& call, const Written& write
   return write.tensor;
 }
 
-// What the policy keeps in a store stays as it is.
+// A result that the policy has put into a store stays as it is.
 void TapeRecorder::prepare_stored(const Written& write) {
   if (Tape::Given* const kept = given(write.before); kept != nullptr && kept->kept.stored) {
     kept->kept.take_snapshot(whole(write.before, write.tensor));
@@ -114,7 +114,7 @@ void TapeRecorder::prepare_stored(const Written& write) {
   }
 }
 
-// What the policy keeps follows the write, unless the earlier state is needed.
+// A retained result follows the write, unless the earlier state is needed.
 void TapeRecorder::prepare_write_inside(const Written& write) {
   prepare_stored(write);
   Tape::Given* const kept = given(write.before);
@@ -142,7 +142,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
     Tape::Given& before = tape_.given.at(write.before);
     if (before.why == Why::kOutside && !before.lost && !call.traits.undeclared &&
         !before.parameter.defined()) {
-      before.lost = describe_loss(before);  // also where an enclosing replay leaves the write out
+      before.lost = describe_loss(before);  // also if an enclosing replay skips the write
     }
     const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);
     written_now_.push_back(after);
@@ -153,8 +153,8 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
   }
 }
 
-// Whether it is as likely to be filled through a pointer when it has been filled with a constant.
-// A large one that is filled in parts, maybe in many, would take long to compare as often.
+// Returns whether the memory, now filled with a constant, is as likely to be filled through a
+// pointer. A large one that is filled in many parts would take long to compare each time.
 bool TapeRecorder::stays_factorys(const ValueInfo& before, const ValueInfo& now,
                                   const at::Tensor& written) {
   constexpr std::int64_t kQuicklyCompared = 4096;
@@ -187,7 +187,7 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
   }
 }
 
-// What forward does here, no replay does: what it leaves behind is given.
+// Runs an operator that no replay repeats: its results become tape inputs.
 void TapeRecorder::run_unseen(const OperatorCall& call) {
   const std::vector<Written> written = written_by(call);
   if (call.traits.is_inplace_view) {
@@ -211,8 +211,8 @@ void TapeRecorder::prepare_unseen_write(const OperatorCall* call, const Written&
   }
 }
 
-// Only the tensor changes, not what is in memory. But resize_() may give the storage more memory,
-// whose other part no operator fills.
+// The tensor changes, not the contents of its memory. But resize_() may enlarge the storage by a
+// part that no operator fills.
 void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Written>& written) {
   const auto bytes_of = [](const Written& write) {
     return write.tensor.has_storage() ? write.tensor.storage().nbytes() : 0;

@@ -2,19 +2,20 @@
 // Copyright 2026 The Reprise Authors
 //
 // Note [Deferred recomputation]: a large value that a few elementwise operators and batch norms
-// compute from tensors that are held anyway (slots filled in the same pass, parameters) is not kept
-// for its slot when a computation comes by. It is computed a second time when it is asked for. So
-// the dropped attention weights do not lie about beside the weights and the mask that they are the
-// product of, nor what a batch norm and a relu have made of a convolution's result beside that.
-// Backward asks for slots about in the reverse of the order in which they were saved: only slots
-// that were saved earlier count as held.
+// compute from tensors that are held anyway (slots filled in the same pass, parameters) is not
+// materialised for its slot while other slots are filled. It is computed a second time when it is
+// asked for. Attention weights after dropout are thus not held alongside the weights and the mask
+// that they are the product of, nor the results of a batch norm and a relu alongside those of the
+// convolution before them. Backward asks for slots in roughly the reverse of the order in which
+// they were saved: only slots that were saved earlier count as held.
 #include <algorithm>
 
 #include "reprise/engine/tape_replay/tape_replay.h"
 
 namespace reprise::engine_internal {
 
-// What of an operator's results is to be computed again, if anything is. What that takes stays.
+// Returns the result of the operator whose recomputation to defer, if any. Its operands are
+// retained.
 std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants wants) {
   if (!op.is_cheap) {
     return std::nullopt;
@@ -45,8 +46,8 @@ std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants 
   return value;
 }
 
-// Whether the operators of `chain`, to which it adds those before them, are cheap and start from
-// what is held, which goes to `held`, once for each use.
+// Returns whether the operators of `chain`, to which it adds the operators before them, are cheap
+// and start from held values. Appends those to `held`, once per use.
 bool TapeReplay::is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
                                     std::vector<TapeValueId>& held) const {
   constexpr std::size_t kLongest = 3;
@@ -64,7 +65,7 @@ bool TapeReplay::is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_
       }
     });
     if (std::find(chain.begin(), chain.end(), Tape::kNone) != chain.end()) {
-      return false;  // a given value that is not held
+      return false;  // a tape input that is not held
     }
   }
   return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// How a replay comes by the tensors that its operators take and that slots are given.
+// The tensors that a replay passes to operators and slots.
 #include <ATen/ops/empty_strided.h>
 #include <c10/util/StringUtil.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Why = Tape::Given::Why;
 
-// With the strides that forward's tensor had, if what has brought it back gives others.
+// Returns the tensor with the strides of forward's, if a hook or store has returned others.
 at::Tensor with_strides(at::Tensor tensor, const Geometry& geometry) {
   const bool is_same = std::equal(geometry.strides.begin(), geometry.strides.end(),
                                   tensor.strides().begin(), tensor.strides().end());
@@ -39,7 +39,7 @@ at::Tensor TapeReplay::look_at(const Tape::Tensor& tensor) {
              : tape_.geometries[tensor.geometry].look_at(base.tensor, base.shift);
 }
 
-// What an operator only reads may be the value's own tensor, where that looks as forward's did.
+// An argument that is only read may be the value's own tensor if its geometry is that of forward's.
 at::Tensor TapeReplay::argument_from(const Tape::Tensor& tensor) {
   if (written_.empty() && tensor.geometry != Tape::kNone) {
     const Base& base = base_of(tensor.value);
@@ -83,7 +83,7 @@ std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, std::uint32_t geomet
   return geometry == Tape::kNone ? 0 : tensor.storage_offset() - tape_.geometries[geometry].offset;
 }
 
-// Of an outside manager's, that may have freed and gathered it since.
+// Of a parameter whose manager may have freed and gathered it since.
 at::Tensor TapeReplay::parameter_now(const Tape::Given& given) const {
   const Geometry& geometry = tape_.geometries[given.geometry];
   at::Tensor now = hooks_internal::detached_alias(given.parameter);

@@ -17,7 +17,7 @@ namespace {
 
 class TapeSession final : public SessionRecomputation {
  public:
-  // fills_region: at the first request.
+  // fills_region: fill all wanted slots at the first request.
   TapeSession(RegionRecord& record, Tape& tape, bool fills_region)
       : record_(record), replay_(record, tape), fills_region_(fills_region) {}
 

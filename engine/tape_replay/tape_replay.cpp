@@ -103,7 +103,7 @@ bool TapeReplay::is_at_hand(TapeValueId value) const {
   return !tape_.recomputes_kept && !(tape_.allow_mutation && found->second.kept.is_mutated());
 }
 
-// All at once, so that their order does not depend on the order in which slots are asked for.
+// Plans all transfers at once, so that their order does not depend on the order of requests.
 void TapeReplay::plan_transfers(std::vector<std::uint32_t>& operators) {
   if (!tape_.has_required || std::exchange(has_transferred_, true)) {
     return;
@@ -148,7 +148,7 @@ std::vector<std::uint32_t> TapeReplay::plan(const std::vector<std::uint32_t>& sl
   return operators;
 }
 
-// Those that the operators draw from.
+// Returns the generators that the operators draw from.
 std::vector<at::Generator> TapeReplay::generators_of(
     const std::vector<std::uint32_t>& operators) const {
   std::vector<at::Generator> generators;
@@ -176,7 +176,7 @@ void TapeReplay::run(std::uint32_t index, Wants wants) {
   }
   {
     const TapeContextGuard context(tape_, tape_.contexts[op.context]);
-    // LibTorch returns out= arguments by reference, and pushes them when it has dropped its own.
+    // LibTorch returns out= arguments by reference, and pushes them after releasing its own.
     const torch::jit::Stack held = op.end_write > op.first_write ? stack : torch::jit::Stack();
     op.op.callBoxed(&stack);
     if (op.transfer == Transfer::kCollective) {
@@ -195,8 +195,8 @@ void TapeReplay::run(std::uint32_t index, Wants wants) {
   stack_ = std::move(stack);
 }
 
-// What an operator writes to is its own: nobody else reads it later, or it is a copy. But what is
-// in flight comes in its own memory only.
+// An operator writes to memory of its own: no later operator reads it, or it is a copy. But a value
+// in flight arrives in its own memory only.
 void TapeReplay::prepare_writes(const Tape::Operator& op) {
   written_.clear();
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Tape replay: computes the values that slots ask for, below autograd, and runs no operator that
-// they do not depend on.
+// Tape replay: computes the requested slots' values below autograd, and runs no operator that they
+// do not depend on.
 //
-// Note [When a value is freed]: what has been computed stays as long as an operator that a wanted
-// slot depends on has still to read it, so that each operator runs once a session. Slots that a
-// computation comes by are filled on the way. See also Note [Deferred recomputation].
+// Note [When a value is freed]: a computed value is retained until the last operator that a wanted
+// slot depends on has read it, so that each operator runs once per session. Other wanted slots are
+// filled when their values become available. See also Note [Deferred recomputation].
 #ifndef REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_
 #define REPRISE_ENGINE_TAPE_REPLAY_TAPE_REPLAY_H_
 
@@ -36,14 +36,14 @@ class TapeReplay {
  public:
   TapeReplay(RegionRecord& record, Tape& tape) : record_(record), tape_(tape) {}
 
-  // Whether a slot's tensor is wanted.
+  // Returns whether a slot's tensor is wanted.
   using Wants = absl::FunctionRef<bool(std::uint32_t slot)>;
 
-  // The tensors of the slot `asked`, or, without one, of all that are wanted, and of further ones
-  // that are wanted. Throws MutationError, DeterminismError, or what an operator throws.
+  // Returns the tensors of the slot `asked`, or, without one, of all wanted slots, and of further
+  // wanted slots. Throws MutationError, DeterminismError, or an operator's exception.
   FilledSlots fill(std::optional<std::uint32_t> asked, Wants wants);
 
-  // What has been supplied is wanted again: the next call computes as the first one did.
+  // Tensors supplied so far are wanted again: the next call computes as the first one did.
   void start_anew() { generation_.reset(); }
 
  private:
@@ -58,9 +58,9 @@ class TapeReplay {
     std::uint32_t uses = 0;        // by operators that have not run, in this session
     std::uint32_t pass_uses = 0;   // in this pass
     std::uint32_t asked_in = 0;    // the pass that was to compute it for a slot
-    std::uint32_t filled_in = 0;   // the pass that has filled slots with it
+    std::uint32_t filled_in = 0;   // the pass that filled slots with it
     std::uint32_t filled_at = 0;   // the last of those, in filled_
-    bool is_brought_back = false;  // by hooks or a store: not to be done twice
+    bool is_brought_back = false;  // fetched from hooks or a store: not to be repeated
   };
 
   void restart(Wants wants);
@@ -78,7 +78,7 @@ class TapeReplay {
                           std::vector<TapeValueId>& held) const;
   bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
   std::uint32_t first_slot_of(TapeValueId value) const;
-  // The first entry of slots_ that belongs to the value or to a later one.
+  // Returns the first entry of slots_ for this value or a later one.
   std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator slots_from(
       TapeValueId value) const;
   void free_if_unused(TapeValueId value);
@@ -87,7 +87,7 @@ class TapeReplay {
   Base load(TapeValueId value);
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor parameter_now(const Tape::Given& given) const;
-  // Of a tensor that had the geometry in forward; 0 without one.
+  // Returns the shift of a tensor that had the geometry in forward; 0 without one.
   std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
   at::Tensor argument_from(const Tape::Tensor& tensor);
@@ -112,7 +112,7 @@ class TapeReplay {
   std::vector<std::uint32_t> filled_in_;                      // the pass, of each slot
   std::vector<std::pair<TapeValueId, Base>> written_;         // before, by the operator that runs
   std::optional<std::uint32_t> running_;                      // the operator, for errors
-  torch::jit::Stack stack_;                                   // empty; keeps its memory
+  torch::jit::Stack stack_;                                   // empty; its capacity is reused
   FilledSlots filled_;
 };
 

@@ -57,7 +57,7 @@ void TapeReplay::fill_slot(std::uint32_t slot) {
   }
 }
 
-// Bringing it back again would cost as much again.
+// Fetching the value again would cost as much again.
 void TapeReplay::fill_slots_of_brought_back(TapeValueId value, Wants wants) {
   if (work_[value].is_brought_back) {
     fill_slots_of(value, wants);
