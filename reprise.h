@@ -5,7 +5,7 @@
 //
 // Everything that most programs need of Reprise in one include. It includes no header of
 // torch::nn and none of c10d: the wrappers for modules stand in
-// "reprise/engine/checkpointed_module.h", what makes process groups in
+// "reprise/engine/checkpointed.h", what makes process groups in
 // "reprise/partition/process_group.h".
 //
 // Not for a header of your own that is included in many places: name the one header that it needs
@@ -24,7 +24,7 @@
 #include "reprise/base/error.h"
 #include "reprise/base/version.h"
 #include "reprise/engine/activation_checkpointing_config.h"
-#include "reprise/engine/bypass_mode.h"
+#include "reprise/engine/apply_checkpointing.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/checkpoint_scope.h"
@@ -34,8 +34,9 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/graph_exec_group.h"
 #include "reprise/engine/memory_report.h"
-#include "reprise/engine/pinning.h"
+#include "reprise/engine/policy_bypass.h"
 #include "reprise/engine/recomputing.h"
+#include "reprise/engine/value_annotations.h"
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/background_counters.h"
 #include "reprise/hooks/compressed_store.h"

@@ -77,8 +77,8 @@ void count_all() {
   count_region("function, not watched", {.determinism_check = DeterminismCheck::kNone});
   count_region("function, recompute", {.policy = policies::save_nothing()});
   count_region("function, save", {.policy = policies::save_everything()});
-  count_region("scope", {.replay = Replay::kTape});
-  count_region("scope, save", {.policy = policies::save_everything(), .replay = Replay::kTape});
+  count_region("scope", {.replay = ReplayMode::kTape});
+  count_region("scope, save", {.policy = policies::save_everything(), .replay = ReplayMode::kTape});
 }
 
 }  // namespace

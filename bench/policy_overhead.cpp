@@ -84,7 +84,7 @@ void operator_cost(benchmark::State& state, const CheckpointOptions& options) {
   state.counters["replay_over_no_graph_us"] = replay + cheaper_floor;
   state.counters["replay_us"] = replay;
   state.counters["operator_us"] = forward + replay;
-  if (options.replay == Replay::kTape) {
+  if (options.replay == ReplayMode::kTape) {
     state.counters["tape_bytes_an_operator"] = tape_bytes(x, options);
   }
   state.counters["plain_forward_us"] = slope(shorter.plain.forward, longer.plain.forward);
@@ -102,9 +102,11 @@ const CheckpointOptions kRecomputeUnchecked{.policy = policies::save_nothing(),
 const CheckpointOptions kSaveUnchecked{.policy = policies::save_everything(),
                                        .determinism_check = DeterminismCheck::kNone};
 
-const CheckpointOptions kTape{.replay = Replay::kTape};
-const CheckpointOptions kTapeRecompute{.policy = policies::save_nothing(), .replay = Replay::kTape};
-const CheckpointOptions kTapeSave{.policy = policies::save_everything(), .replay = Replay::kTape};
+const CheckpointOptions kTape{.replay = ReplayMode::kTape};
+const CheckpointOptions kTapeRecompute{.policy = policies::save_nothing(),
+                                       .replay = ReplayMode::kTape};
+const CheckpointOptions kTapeSave{.policy = policies::save_everything(),
+                                  .replay = ReplayMode::kTape};
 
 BENCHMARK_CAPTURE(operator_cost, no_policy, kNoPolicy)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(operator_cost, recompute, kRecompute)->Unit(benchmark::kMicrosecond);

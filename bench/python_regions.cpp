@@ -21,9 +21,11 @@ const CheckpointOptions& options_of(const std::string& form, const std::string& 
           {{"function", "none"}, {}},
           {{"function", "recompute"}, {.policy = policies::save_nothing()}},
           {{"function", "save"}, {.policy = policies::save_everything()}},
-          {{"scope", "none"}, {.replay = Replay::kTape}},
-          {{"scope", "recompute"}, {.policy = policies::save_nothing(), .replay = Replay::kTape}},
-          {{"scope", "save"}, {.policy = policies::save_everything(), .replay = Replay::kTape}}};
+          {{"scope", "none"}, {.replay = ReplayMode::kTape}},
+          {{"scope", "recompute"},
+           {.policy = policies::save_nothing(), .replay = ReplayMode::kTape}},
+          {{"scope", "save"},
+           {.policy = policies::save_everything(), .replay = ReplayMode::kTape}}};
   return kOptions->at({form, policy});
 }
 

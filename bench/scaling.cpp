@@ -65,7 +65,7 @@ nlohmann::ordered_json measure(int size, const Forward& forward, const Forward& 
           {"plain_heap_bytes", heap_after(plain)}};
 }
 
-nlohmann::ordered_json measure_form(Replay replay) {
+nlohmann::ordered_json measure_form(ReplayMode replay) {
   const CheckpointOptions options{.replay = replay};
   nlohmann::ordered_json result;
   for (const int count : {1, 10, 100, 500, 1000, 2000, 3000, 4000}) {
@@ -92,8 +92,8 @@ nlohmann::ordered_json measure_form(Replay replay) {
 int main() {
   at::set_num_threads(1);
   const nlohmann::ordered_json result = {
-      {"function", reprise::bench::measure_form(reprise::Replay::kFunction)},
-      {"scope", reprise::bench::measure_form(reprise::Replay::kTape)}};
+      {"function", reprise::bench::measure_form(reprise::ReplayMode::kFunction)},
+      {"scope", reprise::bench::measure_form(reprise::ReplayMode::kTape)}};
   std::cout << result.dump(1) << '\n';
   return 0;
 }

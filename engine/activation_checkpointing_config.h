@@ -12,11 +12,11 @@
 // Example:
 //
 //   const auto config = reprise::ActivationCheckpointingConfig::from_json_file("ds_config.json");
-//   reprise::configure(config, reprise::stores::partitioned(tensor_parallel_group));
+//   reprise::configure_checkpointing(config, reprise::stores::partitioned(tensor_parallel_group));
 //   h = reprise::checkpoint(block, h);  // its input is partitioned, offloaded, ... as configured
 //
-// Thread-safety: configure(), is_configured() and reset() are thread-safe; a ConfigurationGuard
-// concerns its thread.
+// Thread-safety: configure_checkpointing(), is_configured() and reset() are thread-safe; a
+// ConfigurationGuard concerns its thread.
 #ifndef REPRISE_ENGINE_ACTIVATION_CHECKPOINTING_CONFIG_H_
 #define REPRISE_ENGINE_ACTIVATION_CHECKPOINTING_CONFIG_H_
 
@@ -33,7 +33,7 @@ namespace reprise {
 
 struct ActivationCheckpointingConfig {
   // Each rank of the tensor-parallel group keeps a part of what all hold alike:
-  // `stores::partitioned(group)`, which configure() is given.
+  // `stores::partitioned(group)`, which configure_checkpointing() is given.
   bool partition_activations = false;
 
   // What is kept goes to the host: `stores::host()`.
@@ -86,15 +86,16 @@ struct ActivationCheckpointingOverrides {
 //
 // Throws std::invalid_argument, which names the key: partition_activations without `partitioned`,
 // or the other way round; number_checkpoints without contiguous_memory_optimization, or below 1.
-REPRISE_API void configure(const ActivationCheckpointingConfig& config,
-                           std::shared_ptr<ActivationStore> partitioned = nullptr);
-// Whether configure() was called, and reset() was not since.
+REPRISE_API void configure_checkpointing(const ActivationCheckpointingConfig& config,
+                                         std::shared_ptr<ActivationStore> partitioned = nullptr);
+// Whether configure_checkpointing() was called, and reset() was not since.
 [[nodiscard]] REPRISE_API bool is_configured();
 // As if never configured. Regions whose forward has run keep what they have.
 REPRISE_API void reset_configuration();
 
 // While alive, the same for the regions whose forward starts on this thread; the innermost guard
-// wins over others and over configure(). Throws what configure() throws.
+// wins over others and over configure_checkpointing(). Throws what configure_checkpointing()
+// throws.
 class [[nodiscard]] REPRISE_API ConfigurationGuard {
  public:
   explicit ConfigurationGuard(const ActivationCheckpointingConfig& config,

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+#include "reprise/engine/apply_checkpointing.h"
+
 #include <c10/util/StringUtil.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <cstddef>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "reprise/engine/checkpointed_interface.h"
 #include "reprise/engine/checkpointed_module.h"
 #include "reprise/engine/modules/checkpointed_any.h"
 

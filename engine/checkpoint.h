@@ -72,7 +72,7 @@ decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
   if (!ForwardRegion::is_needed(options)) {
     return call();
   }
-  if (options.replay == Replay::kTape) {
+  if (options.replay == ReplayMode::kTape) {
     return ForwardRegion(std::move(options)).run(call);
   }
   auto owned = std::make_unique<Function>(std::forward<F>(fn), args...);

@@ -77,7 +77,7 @@ struct RegionContexts {
 };
 
 // How a region is run again.
-enum class Replay : std::uint8_t {
+enum class ReplayMode : std::uint8_t {
   // The region's code is called again. Anything goes in the code; all of it runs up to the last
   // tensor that is wanted.
   kFunction,
@@ -88,7 +88,7 @@ enum class Replay : std::uint8_t {
 };
 
 // For tape replays: what is computed when the first saved tensor of a region is asked for.
-enum class Fill : std::uint8_t {
+enum class TapeFill : std::uint8_t {
   kOnDemand,  // what it depends on
   kRegion,    // all that is wanted of the region
 };
@@ -103,9 +103,9 @@ struct CheckpointOptions {
   PolicyHolder policy = {};
 
   // See above. `CheckpointScope` has a tape always.
-  Replay replay = Replay::kFunction;
+  ReplayMode replay = ReplayMode::kFunction;
   // For tapes only.
-  Fill fill = Fill::kOnDemand;
+  TapeFill fill = TapeFill::kOnDemand;
 
   // Restores the state of the random number generators for a replay: the CPU's, those of the
   // devices of the arguments (at any nesting) and of the current device, `generators`, and the
@@ -117,7 +117,7 @@ struct CheckpointOptions {
   // catches every exception (`catch (...)`) and must not be cut short, or calls through a
   // `noexcept` function, or if ranks save different tensors behind a collective: without it a
   // replay runs all collectives. `EarlyStopGuard` overrides it. A tape replay without it is one of
-  // `Fill::kRegion`.
+  // `TapeFill::kRegion`.
   bool early_stop = true;
 
   DeterminismCheck determinism_check = DeterminismCheck::kMetadata;

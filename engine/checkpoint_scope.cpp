@@ -11,7 +11,7 @@ namespace reprise {
 using engine_internal::ForwardRegion;
 
 CheckpointScope::CheckpointScope(CheckpointOptions options) {
-  options.replay = Replay::kTape;
+  options.replay = ReplayMode::kTape;
   if (ForwardRegion::is_needed(options)) {
     region_ = std::make_unique<ForwardRegion>(std::move(options));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/checkpointed_module.h"
+#include "reprise/engine/checkpointed.h"
 
 #include <c10/util/StringUtil.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "reprise/engine/checkpointed_interface.h"
+#include "reprise/engine/checkpointed_module.h"
 #include "reprise/engine/errors.h"
 
 namespace reprise {

@@ -3,156 +3,52 @@
 //
 // File: checkpointed_module.h
 //
-// Modules whose forward is a region: `Checkpointed<Linear>` is declared in place of `Linear`, and
-// `apply_checkpointing()` wraps the elements of the torch::nn::Sequential containers of a model
-// that exists. Names of parameters, buffers and archive keys stay as they were, so archives load
-// both ways.
-//
-// Not for a span that is not one module's forward: call `checkpoint()`. This header includes
-// torch/nn, which is slow to compile, and is therefore no part of "reprise/reprise.h".
+// What every module whose forward is a region has in common, whatever its type: its options can be
+// changed, and the module inside can be reached. Found from a torch::nn::Module by `as`. To make
+// such modules, see checkpointed.h.
 //
 // Example:
 //
-//   struct NetImpl : torch::nn::Module {
-//     reprise::Checkpointed<torch::nn::Linear> fc{nullptr};
-//     NetImpl() { fc = register_module("fc", decltype(fc)({.name = "fc"}, 256, 256)); }
-//     at::Tensor forward(const at::Tensor& x) { return fc(x).relu(); }
-//   };
+//   if (auto* checkpointed = module.as<reprise::CheckpointedModule>()) {
+//     checkpointed->set_checkpoint_options(std::nullopt);  // run plainly from now on
+//   }
 //
-//   reprise::apply_checkpointing(*model, [](const std::string& path, const torch::nn::Module& m) {
-//     return m.as<BlockImpl>() != nullptr;
-//   });
-//
-// Thread-safety: forward as the wrapped module's; everything else is thread-compatible.
+// Thread-safety: thread-compatible; do not change options while forward runs.
 #ifndef REPRISE_ENGINE_CHECKPOINTED_MODULE_H_
 #define REPRISE_ENGINE_CHECKPOINTED_MODULE_H_
 
-#include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
-
-#include <concepts>
-#include <cstddef>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <string>
-#include <type_traits>
-#include <utility>
 
 #include "reprise/base/export.h"
-#include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/engine/checkpointed_interface.h"
-#include "reprise/engine/modules/checkpointed_forward.h"
+
+namespace torch::nn {
+class Module;
+}  // namespace torch::nn
 
 namespace reprise {
 
-// The implementation behind `Checkpointed`: `M` (LinearImpl, say) with its forward made a region.
-// Everything else of `M` is inherited: its attributes, parameters, train(), to(), archives.
-//
-// M: has one forward that is no template and no overload, const or not, virtual or not. Its default
-//   arguments work through `Checkpointed::operator()` and in torch::nn::Sequential; a direct call
-//   of `forward` takes all arguments. A forward that is a template or overloaded
-//   (torch::nn::SequentialImpl) becomes one of a tensor in and a tensor out.
-// clone() keeps the options. A parent's clone() has those that its reset() gives.
-template <class M, class Signature = engine_internal::ForwardSignatureT<M>>
-class CheckpointedImpl {
-  static_assert(!std::same_as<M, M>, "Checkpointed: M has no forward that a region can run");
-};
-
-template <class M, class Class, class Result, class... Args>
-class CheckpointedImpl<M, Result (Class::*)(Args...)>
-    : public engine_internal::CheckpointedBase<CheckpointedImpl<M, Result (Class::*)(Args...)>, M> {
-  using Base = engine_internal::CheckpointedBase<CheckpointedImpl, M>;
-
+class REPRISE_API CheckpointedModule {
  public:
-  using Base::Base;
+  virtual ~CheckpointedModule();
 
-  // As `M::forward`, run as a region with `checkpoint_options()`. The region keeps the module
-  // alive, so a module that keeps its own result keeps itself. Errors: as `checkpoint()`, and
-  // CheckpointError if the module is not owned by a std::shared_ptr.
-  Result forward(Args... args) { return this->run_as_region(*this, std::forward<Args>(args)...); }
+  // The options of the regions that start from now on; std::nullopt: forward runs plainly.
+  void set_checkpoint_options(std::optional<CheckpointOptions> options) noexcept;
+  [[nodiscard]] const std::optional<CheckpointOptions>& checkpoint_options() const noexcept;
+
+  // The module whose forward runs in the region. Of a `Checkpointed<Linear>` this is itself, a
+  // torch::nn::LinearImpl; of a wrapper that `apply_checkpointing()` made, the wrapped one.
+  [[nodiscard]] virtual torch::nn::Module& inner_module() noexcept = 0;
+  [[nodiscard]] virtual const torch::nn::Module& inner_module() const noexcept = 0;
+
+ protected:
+  explicit CheckpointedModule(std::optional<CheckpointOptions> options) noexcept;
+  CheckpointedModule(const CheckpointedModule&);
+  CheckpointedModule& operator=(const CheckpointedModule&);
+
+ private:
+  std::optional<CheckpointOptions> options_;
 };
-
-template <class M, class Class, class Result, class... Args>
-class CheckpointedImpl<M, Result (Class::*)(Args...) const>
-    : public engine_internal::CheckpointedBase<
-          CheckpointedImpl<M, Result (Class::*)(Args...) const>, M> {
-  using Base = engine_internal::CheckpointedBase<CheckpointedImpl, M>;
-
- public:
-  using Base::Base;
-
-  // As above.
-  Result forward(Args... args) const {
-    return this->run_as_region(*this, std::forward<Args>(args)...);
-  }
-};
-
-// A module holder like `Holder` whose forward is a region. Converts to what takes a module holder:
-// register_module, torch::nn::Sequential, torch::save and torch::load.
-template <class Holder>
-class Checkpointed
-    : public torch::nn::ModuleHolder<CheckpointedImpl<typename Holder::ContainedType>> {
-  using Inner = typename Holder::ContainedType;
-  using Base = torch::nn::ModuleHolder<CheckpointedImpl<Inner>>;
-
- public:
-  using Impl = CheckpointedImpl<Inner>;
-
-  // A default-constructed module with default options.
-  Checkpointed() requires std::default_initializable<Inner>
-      : Base(std::make_shared<Impl>(CheckpointOptions{})) {}
-
-  // A new module, constructed from `args`.
-  template <class... Args>
-  requires std::constructible_from<Impl, CheckpointOptions, Args...>
-  explicit Checkpointed(CheckpointOptions options, Args&&... args)
-      : Base(std::make_shared<Impl>(std::move(options), std::forward<Args>(args)...)) {}
-
-  // A copy of `existing` that shares its parameters, buffers and submodules: the same tensors, so
-  // an update or a conversion through one is seen through both. Members that are values, such as
-  // the train/eval flag, are copied.
-  Checkpointed(CheckpointOptions options, const Holder& existing)
-      : Base(std::make_shared<Impl>(std::move(options), *existing)) {}
-
-  // An existing implementation, and the empty holder. Templates, so that `{}` means options.
-  template <std::same_as<Impl> T>
-  Checkpointed(std::shared_ptr<T> module) : Base(std::move(module)) {}  // NOLINT(*-explicit-*)
-  template <std::same_as<std::nullptr_t> T>
-  Checkpointed(T /*null*/) : Base(nullptr) {}  // NOLINT(*-explicit-*)
-
-  // As `forward`, and takes the default arguments of the inner forward.
-  template <class... Args>
-  auto operator()(Args&&... args)
-      -> decltype(std::declval<Inner&>().forward(std::forward<Args>(args)...)) {
-    return Impl::run_as_region(*this->get(), std::forward<Args>(args)...);
-  }
-};
-
-// Makes each module that `predicate` accepts run its forward as a region, and returns how many
-// modules that are.
-//
-// module: the root. Its submodules are visited as `named_modules()` lists them, parents first; the
-//   root has the path "". A module inside an accepted one is asked for too: if accepted, it is a
-//   region inside a region.
-// predicate: called once a path. Of a wrapped module it gets the inner one.
-// options: of each region; an empty name becomes the module's path.
-//
-// An accepted module is
-// - a `Checkpointed` anywhere, or wrapped already: its options are set;
-// - an element of a torch::nn::Sequential, whose forward has any signature of up to 8 arguments: it
-//   is replaced there by a wrapper. Names, archive keys, train(), to(), zero_grad() and clone()
-//   stay as they were; `Sequential::at<T>()`, `modules()` and `apply()` meet the wrapper, whose
-//   inner module is `ptr(i)->as<reprise::CheckpointedModule>()->inner_module()`;
-// - anything else: an error, because the holder that its parent calls cannot be replaced from here.
-//
-// Throws std::invalid_argument naming the path of such a module, or whatever `predicate` throws;
-// then nothing has changed.
-REPRISE_API std::size_t apply_checkpointing(
-    torch::nn::Module& module,
-    const std::function<bool(const std::string& path, const torch::nn::Module& module)>& predicate,
-    const CheckpointOptions& options = {});
 
 }  // namespace reprise
 

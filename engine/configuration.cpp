@@ -44,7 +44,7 @@ void check(const ActivationCheckpointingConfig& config, bool has_partitioned) {
   if (config.partition_activations && !has_partitioned) {
     refuse(
         "partition_activations is true, but there is no store that does it; pass "
-        "stores::partitioned(group) to configure()");
+        "stores::partitioned(group) to configure_checkpointing()");
   }
   if (!config.partition_activations && has_partitioned) {
     refuse(
@@ -91,8 +91,8 @@ void replace(ConfigurationPtr configuration) {
 
 }  // namespace
 
-void configure(const ActivationCheckpointingConfig& config,
-               std::shared_ptr<ActivationStore> partitioned) {
+void configure_checkpointing(const ActivationCheckpointingConfig& config,
+                             std::shared_ptr<ActivationStore> partitioned) {
   replace(make(config, std::move(partitioned)));
 }
 

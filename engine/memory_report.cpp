@@ -92,8 +92,8 @@ std::string MemoryReport::explain() const {
         << " replays\n";
     if (region.tape_operators > 0) {
       out << "  tape: " << region.tape_operators << " operators, " << mebibytes(region.tape_bytes)
-          << " MiB; kept because it came about out of sight: "
-          << mebibytes(region.out_of_sight_bytes) << " MiB\n";
+          << " MiB; kept because it came about out of sight: " << mebibytes(region.untracked_bytes)
+          << " MiB\n";
     }
     if (region.operators.empty() && region.unmatched.empty()) {
       continue;
@@ -115,7 +115,7 @@ std::string MemoryReport::explain() const {
   return out.str();
 }
 
-std::string explain() { return memory_report().explain(); }
+std::string explain_policies() { return memory_report().explain(); }
 
 MemoryReportGuard::MemoryReportGuard() { engine_internal::begin_collecting(); }
 MemoryReportGuard::~MemoryReportGuard() { engine_internal::end_collecting(); }

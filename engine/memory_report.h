@@ -12,7 +12,7 @@
 //   reprise::MemoryReportGuard collecting;   // per-region figures, while alive
 //   train_one_step(model);
 //   std::cout << reprise::memory_report().to_string();
-//   std::cout << reprise::explain();         // operator by operator, under a policy
+//   std::cout << reprise::explain_policies();         // operator by operator, under a policy
 //
 // Thread-safety: thread-safe.
 #ifndef REPRISE_ENGINE_MEMORY_REPORT_H_
@@ -67,7 +67,7 @@ struct RegionReport {
   // what had to be kept because no operator that the dispatcher saw has made it.
   std::int64_t tape_operators = 0;
   std::int64_t tape_bytes = 0;
-  std::int64_t out_of_sight_bytes = 0;
+  std::int64_t untracked_bytes = 0;
 
   // Under a policy: what it was asked for, and the entries of it that have matched nothing in any
   // region (`Policy::unmatched`).
@@ -92,7 +92,7 @@ struct MemoryReport {
 [[nodiscard]] REPRISE_API MemoryReport memory_report();
 
 // `memory_report().explain()`.
-[[nodiscard]] REPRISE_API std::string explain();
+[[nodiscard]] REPRISE_API std::string explain_policies();
 
 // While any is alive, regions whose forward starts are counted for `memory_report()`. The figures
 // start from nothing when the first guard is made, and stay readable after the last has gone.

@@ -17,10 +17,10 @@
 namespace reprise {
 
 struct BackgroundCounters {
-  std::int64_t bytes_out = 0;   // written
-  std::int64_t bytes_in = 0;    // and read
-  std::int64_t bytes_left = 0;  // asked for while they were still in memory, or again
-  std::int64_t bytes_handed_on = 0;
+  std::int64_t bytes_out = 0;     // written
+  std::int64_t bytes_in = 0;      // and read
+  std::int64_t bytes_reused = 0;  // asked for while they were still in memory, or again
+  std::int64_t bytes_forwarded = 0;
   std::int64_t waits = 0;                 // tensors asked for before they had been read
   std::chrono::nanoseconds wait_time{0};  // for those
   std::chrono::nanoseconds put_time{0};   // in which put() waited for what was in flight

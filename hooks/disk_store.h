@@ -42,8 +42,8 @@ class DiskFile;
 // What becomes of a tensor for which the disk has no room, or whose writing has failed. In either
 // case it stays in memory and can be got.
 enum class DiskFull : std::uint8_t {
-  kThrow,   // an error at the put() that finds out
-  kHandOn,  // a warning, once a process; to the next store, or where it is
+  kThrow,    // an error at the put() that finds out
+  kForward,  // a warning, once a process; to the next store, or where it is
 };
 
 struct DiskOptions {

@@ -64,10 +64,10 @@ struct HostOptions {
 };
 
 struct HostCounters {
-  std::int64_t bytes_out = 0;   // copied to the host
-  std::int64_t bytes_in = 0;    // and back
-  std::int64_t bytes_left = 0;  // asked for while they were still on the device, or again
-  std::int64_t bytes_handed_on = 0;
+  std::int64_t bytes_out = 0;     // copied to the host
+  std::int64_t bytes_in = 0;      // and back
+  std::int64_t bytes_reused = 0;  // asked for while they were still on the device, or again
+  std::int64_t bytes_forwarded = 0;
   std::int64_t waits = 0;  // tensors that backward asked for before their copy was there
   std::chrono::nanoseconds wait_time{0};  // for which its stream stood still for those
   std::int64_t put_waits = 0;             // copies out that forward's stream was made to wait for

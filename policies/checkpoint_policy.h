@@ -133,8 +133,9 @@ class REPRISE_API PolicyContext {
 
   // The NameScopes that the call stands in, outermost first.
   [[nodiscard]] std::span<const std::string> scopes() const noexcept { return call_.scopes; }
-  // What `reprise::name()` has called the result, if that is why the policy is asked; else empty.
-  // Such a question has one output, and no arguments. PREFER_RECOMPUTE leaves things as they are.
+  // What `reprise::checkpoint_name()` has called the result, if that is why the policy is asked;
+  // else empty. Such a question has one output, and no arguments. PREFER_RECOMPUTE leaves things as
+  // they are.
   [[nodiscard]] std::string_view name() const noexcept { return call_.name; }
   [[nodiscard]] std::string_view region() const noexcept { return call_.region; }
   // The how-manieth operator of the region this is, from 0.

@@ -37,9 +37,10 @@ void check_seeds(const RngStateTracker::States& states) {
 
 }  // namespace
 
-RngTrackerFork::RngTrackerFork(std::unique_ptr<rng_internal::Fork> fork) : fork_(std::move(fork)) {}
+RngTrackerForkGuard::RngTrackerForkGuard(std::unique_ptr<rng_internal::Fork> fork)
+    : fork_(std::move(fork)) {}
 
-RngTrackerFork::~RngTrackerFork() = default;
+RngTrackerForkGuard::~RngTrackerForkGuard() = default;
 
 RngStateTracker::RngStateTracker() : table_(std::make_shared<StateTable>()) {
   rng_internal::add_tracker(table_);
@@ -68,8 +69,8 @@ void RngStateTracker::add(std::string name, std::uint64_t seed) {
   });
 }
 
-RngTrackerFork RngStateTracker::fork(std::string_view name) {
-  return RngTrackerFork(
+RngTrackerForkGuard RngStateTracker::fork(std::string_view name) {
+  return RngTrackerForkGuard(
       std::make_unique<rng_internal::Fork>(rng_internal::table_here(table_), name));
 }
 

@@ -62,18 +62,18 @@ struct NamedRngState {
 
 // While alive, the generators draw from a named state; see `RngStateTracker::fork`. Must end on the
 // thread that made it, before the forks that were made there earlier.
-class [[nodiscard]] REPRISE_API RngTrackerFork {
+class [[nodiscard]] REPRISE_API RngTrackerForkGuard {
  public:
   // Keeps where the named state stands now, and sets the generators back to where they stood before
   // the fork, also if the scope is left by an exception. A generator that refuses is named in a
   // warning (TORCH_WARN), the others are still set back.
-  ~RngTrackerFork();
-  RngTrackerFork(const RngTrackerFork&) = delete;
-  RngTrackerFork& operator=(const RngTrackerFork&) = delete;
+  ~RngTrackerForkGuard();
+  RngTrackerForkGuard(const RngTrackerForkGuard&) = delete;
+  RngTrackerForkGuard& operator=(const RngTrackerForkGuard&) = delete;
 
  private:
   friend class RngStateTracker;
-  explicit RngTrackerFork(std::unique_ptr<rng_internal::Fork> fork);
+  explicit RngTrackerForkGuard(std::unique_ptr<rng_internal::Fork> fork);
 
   std::unique_ptr<rng_internal::Fork> fork_;
 };
@@ -114,7 +114,7 @@ class REPRISE_API RngStateTracker {
   //
   // Throws std::invalid_argument if there is no such name; what the functions of `RngState` throw,
   // and then the generators are as they were.
-  RngTrackerFork fork(std::string_view name = kModelParallelRng);
+  RngTrackerForkGuard fork(std::string_view name = kModelParallelRng);
 
   // The named states as they stand, except that those of active forks have not been kept yet. Cheap
   // to copy.

@@ -88,7 +88,7 @@ class ProvenanceMap {
   void note_views(const OperatorCall& call);
   // A cast of a parameter has run.
   void note_cast(const OperatorCall& call);
-  // An operator under a BypassModeGuard has run: its results, and what it has written, are not
+  // An operator under a PolicyBypassGuard has run: its results, and what it has written, are not
   // followed.
   void note_hidden(const OperatorCall& call);
   // See OperatorInterceptor. Nothing changes if its memory is known. It is as that which was saved,

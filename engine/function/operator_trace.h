@@ -83,7 +83,7 @@ struct TracedOperator {
   bool is_view = false;        // a result is in an argument's memory: neither retained nor skipped
   bool is_root = false;        // to be run whether its results are needed or not
   bool is_asked = false;       // the policy was asked
-  bool is_forced = false;      // `decision` is that of save() or recompute()
+  bool is_forced = false;      // `decision` is that of must_save() or must_recompute()
   bool is_wait = false;        // see Note [Transfers]
   bool is_in_flight = false;   // its results are
   bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant

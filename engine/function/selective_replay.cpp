@@ -271,7 +271,7 @@ void SelectiveReplay::fail_other_operator(const OperatorCall& call) {
       is_end ? c10::str("; forward ran only ", next_, " operators")
              : c10::str("; forward ran ", *trace_.operators[next_].name),
       ". The region's code must run the same operators each time; what cannot, can be hidden from "
-      "the policy by a BypassModeGuard");
+      "the policy by a PolicyBypassGuard");
   check();
   TORCH_INTERNAL_ASSERT(false);
 }

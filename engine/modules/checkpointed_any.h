@@ -19,7 +19,7 @@
 #include "reprise/base/export.h"
 #include "reprise/engine/callable/erased_values.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/engine/checkpointed_interface.h"
+#include "reprise/engine/checkpointed_module.h"
 
 namespace reprise::engine_internal {
 

@@ -20,7 +20,7 @@
 
 #include "reprise/base/export.h"
 #include "reprise/engine/checkpoint.h"
-#include "reprise/engine/checkpointed_interface.h"
+#include "reprise/engine/checkpointed_module.h"
 
 namespace reprise::engine_internal {
 

@@ -17,7 +17,7 @@ namespace reprise::engine_internal {
 
 // True for operators that a policy is not asked for, because forward and replay may run them
 // differently often: detach, profiler ranges, the casts of parameters that autocast caches, and
-// what a BypassModeGuard hides.
+// what a PolicyBypassGuard hides.
 bool is_untraced(const OperatorCall& call);
 
 // The cast of a parameter, which autocast may have in its cache.

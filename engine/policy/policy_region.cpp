@@ -67,9 +67,11 @@ PolicyAnswer PolicyRegion::agree_with_enclosing(const OperatorCall& call, Policy
   return answer;
 }
 
-void PolicyRegion::save(const at::Tensor& tensor) { force(tensor, CheckpointPolicy::MUST_SAVE); }
+void PolicyRegion::must_save(const at::Tensor& tensor) {
+  force(tensor, CheckpointPolicy::MUST_SAVE);
+}
 
-void PolicyRegion::recompute(const at::Tensor& tensor) {
+void PolicyRegion::must_recompute(const at::Tensor& tensor) {
   force(tensor, CheckpointPolicy::MUST_RECOMPUTE);
 }
 
@@ -78,13 +80,13 @@ void PolicyRegion::force(const at::Tensor& tensor, CheckpointPolicy decision) {
   for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
     const auto op = region->target_.decision_of_creator(tensor);
     if (op && *op->is_forced && *op->decision != decision) {
-      throw CheckpointError(c10::str("[checkpoint] region '", region->region_,
-                                     "': save() and recompute() are both called for one value, a "
-                                     "result of ",
-                                     *op->name, ", ", TensorMetadata(tensor).to_string(),
-                                     ". Remove one of the two"));
+      throw CheckpointError(
+          c10::str("[checkpoint] region '", region->region_,
+                   "': must_save() and must_recompute() are both called for one value, a "
+                   "result of ",
+                   *op->name, ", ", TensorMetadata(tensor).to_string(), ". Remove one of the two"));
     }
-    region->apply(tensor, decision, is_save ? "save()" : "recompute()");
+    region->apply(tensor, decision, is_save ? "must_save()" : "must_recompute()");
     if (op) {
       *op->is_forced = true;
     }
@@ -109,7 +111,7 @@ void PolicyRegion::apply(const at::Tensor& tensor, const PolicyAnswer& answer,
   }
 }
 
-void PolicyRegion::name(const at::Tensor& tensor, std::string_view name) {
+void PolicyRegion::checkpoint_name(const at::Tensor& tensor, std::string_view name) {
   PolicyAnswer answer = CheckpointPolicy::PREFER_RECOMPUTE;
   for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
     PolicyAnswer outer = region->ask_by_name(tensor, name);
@@ -122,7 +124,7 @@ void PolicyRegion::name(const at::Tensor& tensor, std::string_view name) {
     return;
   }
   for (PolicyRegion* region = this; region != nullptr; region = region->enclosing_) {
-    region->apply(tensor, answer, "name()");
+    region->apply(tensor, answer, "checkpoint_name()");
   }
 }
 

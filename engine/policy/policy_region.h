@@ -45,9 +45,9 @@ class PolicyRegion {
   // For the result whose value is in the tensor's memory, in this region and in those around it:
   // saves it as it is now; recomputes it; offers it to the policy under a name. Throw
   // CheckpointError.
-  void save(const at::Tensor& tensor);
-  void recompute(const at::Tensor& tensor);
-  void name(const at::Tensor& tensor, std::string_view name);
+  void must_save(const at::Tensor& tensor);
+  void must_recompute(const at::Tensor& tensor);
+  void checkpoint_name(const at::Tensor& tensor, std::string_view name);
 
   // Throws the exception that the policy threw when it was asked for an operator, or the error in
   // its answer: when the region ends, as the function that called the operator may be noexcept.

@@ -134,7 +134,7 @@ std::unique_ptr<Recomputation> make_recomputation(RegionRecord& record, const Re
                                                   std::unique_ptr<RegionCode> code,
                                                   const std::vector<at::Tensor>& tensors,
                                                   std::optional<RngSnapshot> rng) {
-  if (entry.options.replay == reprise::Replay::kTape) {
+  if (entry.options.replay == reprise::ReplayMode::kTape) {
     return make_tape_recomputation(record, entry);
   }
   return make_function_recomputation(record, entry, std::move(code), tensors, std::move(rng));

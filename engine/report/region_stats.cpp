@@ -73,7 +73,7 @@ RegionReport RegionStats::report() const {
                       .replay_time = std::chrono::nanoseconds(replay_nanoseconds.load()),
                       .tape_operators = tape_operators.load(),
                       .tape_bytes = tape_bytes.load(),
-                      .out_of_sight_bytes = out_of_sight_bytes.load(),
+                      .untracked_bytes = untracked_bytes.load(),
                       .operators = {},
                       .unmatched = {}};
   std::shared_ptr<Policy> policy;

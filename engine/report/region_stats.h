@@ -48,7 +48,7 @@ class RegionStats {
   std::atomic<std::int64_t> replay_nanoseconds{0};
   std::atomic<std::int64_t> tape_operators{0};
   std::atomic<std::int64_t> tape_bytes{0};
-  std::atomic<std::int64_t> out_of_sight_bytes{0};
+  std::atomic<std::int64_t> untracked_bytes{0};
 
  private:
   using Key = std::pair<std::string, CheckpointPolicy>;

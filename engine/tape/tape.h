@@ -110,7 +110,7 @@ class Tape {
     bool is_required : 1 = false;  // in each session, before all else: see Note [Transfers]
     bool is_cheap : 1 = false;     // see OperatorTraits
     bool is_asked : 1 = false;     // the policy was asked
-    bool is_forced = false;        // by save() or recompute()
+    bool is_forced = false;        // by must_save() or must_recompute()
   };
 
   // The state around an operator.

@@ -148,7 +148,7 @@ void TapeRecorder::report(const std::vector<bool>& needed, RegionStats& stats) c
       stats.kept_bytes.fetch_add(info_[value].bytes);
     }
     if (needed[value] && given.why == Why::kOutOfSight) {
-      stats.out_of_sight_bytes.fetch_add(info_[value].bytes);
+      stats.untracked_bytes.fetch_add(info_[value].bytes);
     }
   }
 }

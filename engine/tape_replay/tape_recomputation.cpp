@@ -54,7 +54,7 @@ class TapeRecomputation final : public Recomputation {
                  .input_store = record.input_store,
                  .needs_transfers = !record.early_stop,
                  .follows_parameters = record.allow_external_mutation},
-        fills_region_(entry.options.fill == Fill::kRegion || !record.early_stop) {
+        fills_region_(entry.options.fill == TapeFill::kRegion || !record.early_stop) {
     tape_.allow_mutation = entry.options.allow_cache_entry_mutation;
   }
 

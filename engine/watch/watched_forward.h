@@ -81,7 +81,7 @@ class WatchedForward {
       left;  // what the region has made and somebody still holds
   // Of the operators that write to memory that the region has wrapped itself: as they left it.
   absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
-  // The versions of tensors from outside that code under a BypassModeGuard has read.
+  // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
   std::vector<RngState> generators;  // named by operators, as they stood before the first draw
   std::vector<at::Generator> drawn;  // those that random operators have drawn from

@@ -57,12 +57,12 @@ BackgroundEntry::~BackgroundEntry() {
 }
 
 // By the thread that has made it kLeaving or kInFlight.
-void BackgroundEntry::hand_on() {
-  auto handed_on = next_->put(bytes_);
+void BackgroundEntry::forward() {
+  auto forwarded = next_->put(bytes_);
   {
     const BackgroundMemory::Lock lock(memory_->mutex_);
-    handed_on_ = std::move(handed_on);
-    memory_->counters_.bytes_handed_on += static_cast<std::int64_t>(origin_.size());
+    forwarded_ = std::move(forwarded);
+    memory_->counters_.bytes_forwarded += static_cast<std::int64_t>(origin_.size());
   }
   let_go_of_memory(State::kHandedOn);
 }
@@ -96,7 +96,7 @@ void BackgroundEntry::write() {
   try {
     is_written = place_->write(data_of(on_host(bytes_, put_)), origin_.size());
     if (!is_written) {
-      hand_on();
+      forward();
     }
   } catch (...) {
     failure = std::current_exception();
@@ -144,7 +144,7 @@ void BackgroundEntry::prefetch() {
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
     lock.unlock();
-    handed_on_->prefetch();
+    forwarded_->prefetch();
     return;
   }
   if (state_ != State::kWritten || is_being_read_ || loaded_.defined()) {
@@ -161,7 +161,7 @@ at::Tensor BackgroundEntry::bring_back(bool is_own) {
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
     lock.unlock();  // for which the background, that is to read it, may be waiting
-    return is_own ? handed_on_->get_own() : handed_on_->get();
+    return is_own ? forwarded_->get_own() : forwarded_->get();
   }
   // The change may have come while it was being written.
   TORCH_CHECK(origin_.is_unchanged(), "[", memory_->options_.name,
@@ -172,7 +172,7 @@ at::Tensor BackgroundEntry::bring_back(bool is_own) {
   while (true) {
     found = bytes_.defined() ? bytes_ : origin_.find_alive();
     if (found.defined()) {
-      memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
+      memory_->counters_.bytes_reused += static_cast<std::int64_t>(origin_.size());
       lock.unlock();
       return is_own ? own_copy(found) : found;
     }
@@ -216,7 +216,7 @@ std::size_t BackgroundEntry::device_bytes() const {
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
     lock.unlock();
-    return handed_on_->device_bytes();
+    return forwarded_->device_bytes();
   }
   if (bytes_.defined()) {
     return origin_.size();

@@ -67,7 +67,7 @@ void BackgroundMemory::send(BackgroundEntry& entry) {
   try {
     auto place = find_place(entry);
     if (!place) {
-      entry.hand_on();
+      entry.forward();
       return;
     }
     const Lock lock(mutex_);
@@ -132,9 +132,9 @@ void BackgroundMemory::tell_failure() {
   }
 }
 
-void BackgroundMemory::count_handed_on(std::size_t bytes) {
+void BackgroundMemory::count_forwarded(std::size_t bytes) {
   const Lock lock(mutex_);
-  counters_.bytes_handed_on += static_cast<std::int64_t>(bytes);
+  counters_.bytes_forwarded += static_cast<std::int64_t>(bytes);
 }
 
 BackgroundCounters BackgroundMemory::counters() {

@@ -84,7 +84,7 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   at::Tensor bring_back(bool is_own);
   void start_read();
   void let_go_of_memory(State state);
-  void hand_on();
+  void forward();
   void wait_for_read(std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<BackgroundMemory> memory_;
@@ -99,7 +99,7 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   bool is_being_read_ = false;
   at::Tensor loaded_;  // on the CPU
   std::exception_ptr read_error_;
-  std::unique_ptr<StoredTensor> handed_on_;
+  std::unique_ptr<StoredTensor> forwarded_;
 };
 
 class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
@@ -113,7 +113,7 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   std::shared_ptr<BackgroundEntry> keep(const at::Tensor& bytes,
                                         const std::shared_ptr<ActivationStore>& next);
 
-  void count_handed_on(std::size_t bytes);
+  void count_forwarded(std::size_t bytes);
   BackgroundCounters counters();
   void flush();
 

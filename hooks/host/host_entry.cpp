@@ -62,9 +62,9 @@ void HostEntry::prefetch() {
   std::int64_t loads = 0;
   {
     HostOffloader::Lock lock(memory_->mutex_);
-    if (handed_on_) {
+    if (forwarded_) {
       lock.unlock();
-      handed_on_->prefetch();
+      forwarded_->prefetch();
       return;
     }
     if (is_spoilt_ || device_bytes_.defined() || loaded_ || is_being_loaded_) {
@@ -99,9 +99,9 @@ at::Tensor HostEntry::bring_back(bool is_own) {
   at::Tensor alive;          // let go of without the lock
   std::optional<Load> load;  // likewise
   HostOffloader::Lock lock(memory_->mutex_);
-  if (handed_on_) {
+  if (forwarded_) {
     lock.unlock();
-    return is_own ? handed_on_->get_own() : handed_on_->get();
+    return is_own ? forwarded_->get_own() : forwarded_->get();
   }
   TORCH_CHECK(!is_spoilt_ && (!device_bytes_.defined() || origin_.is_unchanged()),
               "[stores] a tensor needed for gradient computation has been modified by an inplace "
@@ -110,7 +110,7 @@ at::Tensor HostEntry::bring_back(bool is_own) {
               origin_.version(), ". Clone it before changing it");
   alive = device_bytes_.defined() ? device_bytes_ : origin_.find_alive();
   if (alive.defined()) {
-    memory_->counters_.bytes_left += static_cast<std::int64_t>(origin_.size());
+    memory_->counters_.bytes_reused += static_cast<std::int64_t>(origin_.size());
     lock.unlock();
     return is_own ? own_copy(alive) : alive;
   }
@@ -153,9 +153,9 @@ void HostEntry::note_copy_in(const Load& load) {
 
 std::size_t HostEntry::device_bytes() const {
   HostOffloader::Lock lock(memory_->mutex_);
-  if (handed_on_) {
+  if (forwarded_) {
     lock.unlock();
-    return handed_on_->device_bytes();
+    return forwarded_->device_bytes();
   }
   return device_bytes_.defined() || loaded_ ? origin_.size() : 0;
 }

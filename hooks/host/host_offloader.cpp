@@ -102,7 +102,7 @@ void HostOffloader::send(HostEntry& entry) {
   if (place) {
     start_copy_out(entry, std::move(*place));
   } else {
-    hand_on(entry);
+    forward(entry);
   }
 }
 
@@ -133,11 +133,11 @@ void HostOffloader::start_copy_out(HostEntry& entry, HostBuffers::Place place) {
   counters_.bytes_out += static_cast<std::int64_t>(size);
 }
 
-void HostOffloader::hand_on(HostEntry& entry) {
+void HostOffloader::forward(HostEntry& entry) {
   HostEntry::Tensors dropped;
-  std::unique_ptr<StoredTensor> handed_on;
+  std::unique_ptr<StoredTensor> forwarded;
   try {
-    handed_on = entry.next_->put(entry.device_bytes_);
+    forwarded = entry.next_->put(entry.device_bytes_);
   } catch (...) {
     const Lock lock(mutex_);
     stay(entry);
@@ -145,8 +145,8 @@ void HostOffloader::hand_on(HostEntry& entry) {
   }
   const Lock lock(mutex_);
   entry.drop_device_bytes(dropped);
-  entry.handed_on_ = std::move(handed_on);
-  counters_.bytes_handed_on += static_cast<std::int64_t>(entry.origin_.size());
+  entry.forwarded_ = std::move(forwarded);
+  counters_.bytes_forwarded += static_cast<std::int64_t>(entry.origin_.size());
 }
 
 EventPtr HostOffloader::copy_out(const HostEntry& entry, HostBuffer& buffer) {
@@ -212,9 +212,9 @@ void HostOffloader::count_time_of_waits() {
   });
 }
 
-void HostOffloader::count_handed_on(std::size_t bytes) {
+void HostOffloader::count_forwarded(std::size_t bytes) {
   const Lock lock(mutex_);
-  counters_.bytes_handed_on += static_cast<std::int64_t>(bytes);
+  counters_.bytes_forwarded += static_cast<std::int64_t>(bytes);
 }
 
 HostCounters HostOffloader::counters() {

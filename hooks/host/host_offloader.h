@@ -94,7 +94,7 @@ class HostEntry : public std::enable_shared_from_this<HostEntry> {
   bool is_being_loaded_ = false;     // by prefetch()
   std::int64_t loads_ = 0;
   std::optional<Load> loaded_;
-  std::unique_ptr<StoredTensor> handed_on_;
+  std::unique_ptr<StoredTensor> forwarded_;
 };
 
 class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
@@ -108,7 +108,7 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   std::shared_ptr<HostEntry> keep(const at::Tensor& bytes,
                                   const std::shared_ptr<ActivationStore>& next);
 
-  void count_handed_on(std::size_t bytes);
+  void count_forwarded(std::size_t bytes);
   HostCounters counters();
   void release_unused();
 
@@ -125,7 +125,7 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   void send_oldest();
   void send(HostEntry& entry);
   void start_copy_out(HostEntry& entry, HostBuffers::Place place);
-  void hand_on(HostEntry& entry);
+  void forward(HostEntry& entry);
   EventPtr copy_out(const HostEntry& entry, HostBuffer& buffer);
   // With it.
   std::shared_ptr<HostEntry> take_oldest();

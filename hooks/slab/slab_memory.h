@@ -95,7 +95,7 @@ class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
 
   const SlabOptions& options() const { return options_; }
   static bool takes(c10::Device /*device*/) { return true; }
-  void count_handed_on(std::size_t /*bytes*/) {}
+  void count_forwarded(std::size_t /*bytes*/) {}
 
   // bytes: of a whole storage.
   std::shared_ptr<SlabEntry> keep(const at::Tensor& bytes,

@@ -50,14 +50,14 @@ std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory
                                           const at::Tensor& tensor) {
   const UnseenScope unseen;
   if (!memory.takes(tensor.device())) {
-    memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
+    memory.count_forwarded(is_dense(tensor) ? tensor.nbytes() : 0);
     return or_device(next)->put(tensor);
   }
   if (is_sparse(tensor)) {
     return put_parts(store, tensor);
   }
   if (!is_dense(tensor) || tensor.numel() == 0 || tensor.nbytes() < memory.options().min_bytes) {
-    memory.count_handed_on(is_dense(tensor) ? tensor.nbytes() : 0);
+    memory.count_forwarded(is_dense(tensor) ? tensor.nbytes() : 0);
     return or_device(next)->put(tensor);
   }
   StorageView view(tensor);

@@ -64,8 +64,8 @@ void expect_as_plain(Body&& body, CheckpointOptions options = {}) {
   torch::manual_seed(17);
   const Tensors expected = body(Plain{});
   const at::Tensor generator = cpu_generator_state();
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
-    SCOPED_TRACE(replay == Replay::kTape ? "tape" : "function");
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    SCOPED_TRACE(replay == ReplayMode::kTape ? "tape" : "function");
     options.replay = replay;
     torch::manual_seed(17);
     const Tensors got = body(InRegion{options});

@@ -114,8 +114,8 @@ TEST_F(CheckpointGroup, C043m_ABackwardRepeatedInAGroupIsRightUnderAPolicy) {
     return k.cos() * k + k.tanh().exp();
   };
   const at::Tensor expected = gradients(code(x), {x})[0];
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
-    for (const Fill fill : {Fill::kRegion, Fill::kOnDemand}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    for (const TapeFill fill : {TapeFill::kRegion, TapeFill::kOnDemand}) {
       for (int kept = 0; kept < 32; ++kept) {
         SCOPED_TRACE(kept);
         GraphExecGroup group;

@@ -284,7 +284,7 @@ TEST_F(CheckpointNested, C047c_RegionsFiftyDeepNeedFewerLayersOfMemoryThanThePla
 }
 
 TEST_F(CheckpointNested, C047d_InputsOfRegionsInsideAreNotKept) {
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const InRegion region{{.replay = replay}};
     const auto four_regions = [&](const at::Tensor& t) {
       return region(f, region(g, region(f, region(g, t))));

@@ -77,7 +77,7 @@ TEST(HostStore, InputsOfRegionsUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());
   for (const auto& delays : delay_cases()) {
-    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
       const DelayGuard guard(delays);
       const auto store = stores::host(all());
       const CheckpointOptions options{.replay = replay, .input_store = store};
@@ -90,7 +90,7 @@ TEST(HostStore, InputsOfRegionsUnderEachDelay) {
       h.reset();
       expect_equal(net.gradients(loss), expected);
       EXPECT_EQ(store->counters().bytes_out, 3 * 24 * 32 * 4);
-      EXPECT_EQ(store->counters().bytes_in + store->counters().bytes_left, 3 * 24 * 32 * 4);
+      EXPECT_EQ(store->counters().bytes_in + store->counters().bytes_reused, 3 * 24 * 32 * 4);
     }
   }
 }

@@ -93,7 +93,7 @@ TEST(HostStore, WhatStillLivesIsNotCopiedBack) {
   const at::Tensor found = stored->get();
   EXPECT_TRUE(found.is_alias_of(x));
   EXPECT_EQ(store->counters().bytes_in, 0);
-  EXPECT_EQ(store->counters().bytes_left, 8000);
+  EXPECT_EQ(store->counters().bytes_reused, 8000);
 }
 
 TEST(HostStore, SmallAndCpuTensorsAreHandedOn) {
@@ -102,7 +102,7 @@ TEST(HostStore, SmallAndCpuTensorsAreHandedOn) {
   const auto cpu = store->put(at::ones({5000}));
   wait();
   EXPECT_EQ(store->counters().bytes_out, 0);
-  EXPECT_EQ(store->counters().bytes_handed_on, 1023 * 4 + 5000 * 4);
+  EXPECT_EQ(store->counters().bytes_forwarded, 1023 * 4 + 5000 * 4);
   EXPECT_EQ(small->get().sum().item<float>(), 1023);
   EXPECT_EQ(cpu->get().sum().item<float>(), 5000);
 }
@@ -160,7 +160,7 @@ TEST(HostStore, WhatFindsNoRoomIsHandedOn) {
   }
   wait();
   EXPECT_EQ(store->counters().bytes_out, 2 * 8000);
-  EXPECT_EQ(store->counters().bytes_handed_on, 2 * 8000);
+  EXPECT_EQ(store->counters().bytes_forwarded, 2 * 8000);
   EXPECT_EQ(store->counters().host_bytes, 16000U);
   EXPECT_EQ(live_pinned_bytes() - before, 16000);
   for (const auto& each : stored) {
@@ -206,7 +206,7 @@ TEST(HostStore, WaitsForRoomWhereAskedTo) {
   });
   const auto second = store->put(on_device(at::ones({2000})));
   other.join();
-  EXPECT_EQ(store->counters().bytes_handed_on, 0);
+  EXPECT_EQ(store->counters().bytes_forwarded, 0);
   EXPECT_EQ(store->counters().bytes_out, 2 * 8000);
 }
 

@@ -67,7 +67,7 @@ TEST_F(NoGpu, DoesNotKeepNamedStatesFromForking) {
   tracker.add("named", 3);
   torch::manual_seed(3);
   const at::Tensor expected = at::randn({3});
-  const RngTrackerFork fork = tracker.fork("named");
+  const RngTrackerForkGuard fork = tracker.fork("named");
   EXPECT_TRUE(at::equal(at::randn({3}), expected));
 }
 

@@ -39,7 +39,7 @@ TEST(PolicyOnHost, GradientsAreThoseWithoutUnderEachDelay) {
       policies::keep_in(stores::packed({.min_bytes = 0}) | host, policies::save_everything())};
   for (const auto& delays : delay_cases()) {
     for (const PolicyHolder& policy : policies) {
-      for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+      for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
         const DelayGuard guard(delays);
         expect_equal(net.gradients(forward(net, {.policy = policy, .replay = replay})), expected);
       }
@@ -49,7 +49,7 @@ TEST(PolicyOnHost, GradientsAreThoseWithoutUnderEachDelay) {
 
 TEST(PolicyOnHost, EachResultThatIsKeptIsCopiedOutOnceAndBackOnce) {
   const Net net;
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const auto host = stores::host(all());
     const at::Tensor loss =
         forward(net, {.policy = policies::keep_in(host, policies::save_operators({"aten::sin"})),
@@ -90,7 +90,7 @@ TEST(PolicyOnHost, WritesInPlaceAreNoChangeOfWhatIsKept) {
   for (const auto& delays : delay_cases()) {
     for (const HostOptions& host : {all(), HostOptions{.max_in_flight_bytes = 0, .keep_last = 0},
                                     HostOptions{.keep_last = 4}}) {
-      for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+      for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
         const DelayGuard guard(delays);
         const at::Tensor y = checkpoint(
             {.policy = policies::keep_in(stores::host(host), policies::save_everything()),

@@ -98,9 +98,9 @@ TEST(DeviceAutocast, C108_ReplayOnTheDeviceSeesAutocast) {
         product_gradients(where, [](auto& region, auto& x, auto& w) { return region(x, w); });
     const std::vector<CheckpointOptions> all = {
         {},
-        {.replay = Replay::kTape},
+        {.replay = ReplayMode::kTape},
         {.policy = policies::save_matmuls()},
-        {.policy = policies::save_matmuls(), .replay = Replay::kTape}};
+        {.policy = policies::save_matmuls(), .replay = ReplayMode::kTape}};
     for (const CheckpointOptions& options : all) {
       const auto found = product_gradients(
           where, [&](auto& region, auto& x, auto& w) { return checkpoint(options, region, x, w); });

@@ -65,7 +65,7 @@ Idle run(CheckpointOptions options) {
 }
 
 TEST(RegionBoundary, ForwardAndReplayWaitIfAsked) {
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const Idle as_ever = run({.replay = replay});
     EXPECT_FALSE(as_ever.after_forward);
     EXPECT_FALSE(as_ever.after_replay);

@@ -54,7 +54,7 @@ at::Tensor run(Form form, CheckpointOptions options, const Code& code, const at:
     const CheckpointScope scope(std::move(options));
     return code(x, w, generator);
   }
-  options.replay = form == Form::kTape ? Replay::kTape : Replay::kFunction;
+  options.replay = form == Form::kTape ? ReplayMode::kTape : ReplayMode::kFunction;
   return checkpoint(std::move(options), code, x, w, generator);
 }
 

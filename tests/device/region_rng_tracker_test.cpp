@@ -42,7 +42,7 @@ at::Tensor run(Form form, CheckpointOptions options, const Code& code, const at:
     const CheckpointScope scope(std::move(options));
     return code(x);
   }
-  options.replay = form == Form::kTape ? Replay::kTape : Replay::kFunction;
+  options.replay = form == Form::kTape ? ReplayMode::kTape : ReplayMode::kFunction;
   return checkpoint(std::move(options), code, x);
 }
 

@@ -71,7 +71,7 @@ Outcome on_two_devices(const Run& run) {
 
 TEST(DeviceState, C101_DevicesAreFoundInNestedContainers) {
   const Outcome expected = on_two_devices([](auto& region, auto& in) { return region(in); });
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const Outcome found = on_two_devices(
         [&](auto& region, auto& in) { return checkpoint({.replay = replay}, region, in); });
     EXPECT_TRUE(bitwise_equal(found.gradient, expected.gradient));
@@ -91,7 +91,7 @@ class DeviceStateDeathTest : public ::testing::Test {
     EXPECT_FALSE(is_device_awake(1));
   }
 
-  static void use_first_inside(Replay replay) {
+  static void use_first_inside(ReplayMode replay) {
     const at::Device device = test_device();
     expect_asleep();
     torch::manual_seed(11);
@@ -123,7 +123,7 @@ class DeviceStateDeathTest : public ::testing::Test {
     const auto region = [](const at::Tensor& t) { return at::dropout(t, 0.5, true).sin().exp(); };
     const MemoryReportGuard collecting;
     at::Tensor y = checkpoint(region, x);
-    y = checkpoint({.replay = Replay::kTape}, region, y);
+    y = checkpoint({.replay = ReplayMode::kTape}, region, y);
     y = checkpoint({.policy = policies::save_everything()}, region, y);
     {
       const CheckpointScope scope;
@@ -137,11 +137,11 @@ class DeviceStateDeathTest : public ::testing::Test {
 };
 
 TEST_F(DeviceStateDeathTest, C105_ADeviceFirstUsedInsideTheRegionIsRecordedToo) {
-  EXPECT_EXIT(use_first_inside(Replay::kFunction), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(use_first_inside(ReplayMode::kFunction), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(DeviceStateDeathTest, C105_ADeviceFirstUsedOnATapeIsRecordedToo) {
-  EXPECT_EXIT(use_first_inside(Replay::kTape), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(use_first_inside(ReplayMode::kTape), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(DeviceStateDeathTest, RegionsOnTheCpuWakeNoDevice) {
@@ -217,7 +217,7 @@ TEST(DeviceState, RandomNumbersOfTheCurrentDeviceAreDrawnAgain) {
   for (const at::Device device : {at::Device(at::kCPU), test_device(0), test_device(1)}) {
     const auto plain = [](auto& region, auto& x) { return region(x); };
     const Outcome expected = with_noise_of_the_current_device(device, plain);
-    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
       const Outcome found = with_noise_of_the_current_device(
           device, [&](auto& region, auto& x) { return checkpoint({.replay = replay}, region, x); });
       EXPECT_TRUE(bitwise_equal(found.gradient, expected.gradient));
@@ -247,7 +247,7 @@ Outcome with_another_device_inside(const Run& run) {
 TEST(DeviceState, TheCodeMayChangeTheCurrentDevice) {
   const Outcome expected = with_another_device_inside(
       [](auto& region, auto& x, auto scale) { return region(x, scale); });
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const Outcome found = with_another_device_inside([&](auto& region, auto& x, auto scale) {
       return checkpoint({.replay = replay}, region, x, scale);
     });

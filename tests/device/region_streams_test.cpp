@@ -102,10 +102,10 @@ const std::vector<Form>& forms() {
       {.name = "function"},
       {.name = "function to its end", .options = {.early_stop = false}},
       {.name = "function, policy", .options = {.policy = policies::save_operators({"aten::sin"})}},
-      {.name = "tape", .options = {.replay = Replay::kTape}},
-      {.name = "tape at once", .options = {.replay = Replay::kTape, .fill = Fill::kRegion}},
+      {.name = "tape", .options = {.replay = ReplayMode::kTape}},
+      {.name = "tape at once", .options = {.replay = ReplayMode::kTape, .fill = TapeFill::kRegion}},
       {.name = "tape, values",
-       .options = {.replay = Replay::kTape, .determinism_check = DeterminismCheck::kValues}},
+       .options = {.replay = ReplayMode::kTape, .determinism_check = DeterminismCheck::kValues}},
       {.name = "scope", .is_scope = true},
       {.name = "scope, policy",
        .is_scope = true,
@@ -206,12 +206,12 @@ TEST(DeviceThreads, TwoThreadsShareOneReplayOfATape) {
     const DelayGuard delaying(delays);
     for (int repeat = 0; repeat < 5; ++repeat) {
       const MemoryReportGuard collecting;
-      const Tensors outputs =
-          checkpoint({.replay = Replay::kTape, .fill = Fill::kRegion}, on_each, devices.leaves);
+      const Tensors outputs = checkpoint({.replay = ReplayMode::kTape, .fill = TapeFill::kRegion},
+                                         on_each, devices.leaves);
       expect_equal(devices.gradients(outputs), expected);
       EXPECT_EQ(memory_report().regions.at(0).replays, 1);
       expect_equal(
-          devices.gradients(checkpoint({.replay = Replay::kTape}, on_each, devices.leaves)),
+          devices.gradients(checkpoint({.replay = ReplayMode::kTape}, on_each, devices.leaves)),
           expected);
     }
   }

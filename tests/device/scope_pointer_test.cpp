@@ -87,7 +87,7 @@ TEST(DeviceScopePointer, ACopyThatArrivesLaterIsWaitedForInAReplay) {
       wait();
       y = at::sin(given * made);
     }
-    EXPECT_EQ(memory_report().regions.at(0).out_of_sight_bytes, 0);
+    EXPECT_EQ(memory_report().regions.at(0).untracked_bytes, 0);
     EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0].cpu(), expected));
   }
 }

@@ -214,7 +214,7 @@ TEST(TestDevice, RegionsRestoreItsRandomState) {
     return std::pair(gradient, at::rand({8}, test_device()).cpu());
   };
   const auto [expected, next] = run([&] { return block(x); });
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const auto [found, drawn] = run([&] { return checkpoint({.replay = replay}, block, x); });
     EXPECT_TRUE(bitwise_equal(found, expected));
     EXPECT_TRUE(bitwise_equal(drawn, next));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/engine/pinning.h"
+#include "reprise/engine/value_annotations.h"
 #include "reprise/policies/policies.h"
 #include "tests/distributed/parallel_layers.h"
 #include "tests/distributed/ranks.h"
@@ -138,7 +138,7 @@ TEST(Collectives, WhatASaveKeepsIsRunOnNoRank) {
   on_ranks(2, [](Rank& rank) {
     const auto saved = [](const Layers& layers, const at::Tensor& x, Style style) {
       const at::Tensor y = layers(x, style);
-      save(y);
+      must_save(y);
       return y.sin();
     };
     expect_replayed(rank, forms_under(policies::save_nothing()), 0, saved, {Style::kFunctional});

@@ -193,7 +193,7 @@ TEST(ParallelRanks, WhatOneRankSendsAnother) {
       const at::Tensor y = form.run(code, x * 2);
       const OpRecorder recorder;
       expect_same_bits(torch::autograd::grad({y.sum()}, {x}), expected);
-      const bool is_tape = form.is_scope || form.options.replay == Replay::kTape;
+      const bool is_tape = form.is_scope || form.options.replay == ReplayMode::kTape;
       EXPECT_EQ(recorder.count("c10d::send"), is_tape ? 0U : 1U);
       EXPECT_EQ(recorder.count("c10d::recv_"), is_tape ? 0U : 1U);
     }

@@ -32,7 +32,7 @@ inline std::vector<RegionForm> forms_under(const PolicyHolder& policy,
                                            CheckpointOptions options = {}) {
   options.policy = policy;
   CheckpointOptions tape = options;
-  tape.replay = Replay::kTape;
+  tape.replay = ReplayMode::kTape;
   return {
       {"function under a policy", options}, {"tape", tape}, {"scope", options, /*is_scope=*/true}};
 }

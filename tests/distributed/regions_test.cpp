@@ -39,19 +39,20 @@ using testing::ResidualModel;
 
 using Tensors = std::vector<at::Tensor>;
 
-class PartitionedRegions : public ::testing::TestWithParam<std::tuple<int, Replay>> {
+class PartitionedRegions : public ::testing::TestWithParam<std::tuple<int, ReplayMode>> {
  protected:
   static int ranks() { return std::get<0>(GetParam()); }
-  static Replay replay() { return std::get<1>(GetParam()); }
+  static ReplayMode replay() { return std::get<1>(GetParam()); }
 };
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<int, Replay>>& info) {
+std::string name_of(const ::testing::TestParamInfo<std::tuple<int, ReplayMode>>& info) {
   return std::to_string(std::get<0>(info.param)) + "_" + to_string(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PartitionedRegions,
                          ::testing::Combine(::testing::Values(2, 3),
-                                            ::testing::Values(Replay::kFunction, Replay::kTape)),
+                                            ::testing::Values(ReplayMode::kFunction,
+                                                              ReplayMode::kTape)),
                          name_of);
 
 TEST_P(PartitionedRegions, GradientsAreThoseWithoutIt) {
@@ -83,7 +84,7 @@ TEST(PartitionedRegionsOfOneRank, AreAsWithoutAStore) {
     const ResidualModel model(at::kFloat);
     const at::Tensor x = at::randn({9, 16}).requires_grad_();
     const Tensors expected = model.step(x, plainly);
-    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+    for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
       const CheckpointOptions options{.replay = replay, .input_store = store};
       const auto region = [&](const auto& code, const at::Tensor& h) {
         return checkpoint(options, code, h);

@@ -131,14 +131,14 @@ struct Form {
 };
 
 std::vector<Form> forms() {
-  const auto with_replay = [](Replay replay) {
+  const auto with_replay = [](ReplayMode replay) {
     return [replay](CheckpointOptions options, const Code& code, const Tensors& t) {
       options.replay = replay;
       return checkpoint(options, code, t);
     };
   };
-  return {{"function", with_replay(Replay::kFunction)},
-          {"tape", with_replay(Replay::kTape)},
+  return {{"function", with_replay(ReplayMode::kFunction)},
+          {"tape", with_replay(ReplayMode::kTape)},
           {"scope", in_scope}};
 }
 

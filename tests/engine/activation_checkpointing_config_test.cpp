@@ -93,7 +93,7 @@ TEST(ConfigOverrides, WhatIsSaidComesBeforeTheFile) {
 
 TEST(Configure, ContradictionsNameTheKey) {
   const auto with = [](Config config, std::shared_ptr<ActivationStore> store = nullptr) {
-    return [=] { configure(config, store); };
+    return [=] { configure_checkpointing(config, store); };
   };
   EXPECT_THAT(with({.partition_activations = true}), Refuses("partition_activations is true"));
   EXPECT_THAT(with({}, stores::device()), Refuses("partition_activations is false"));
@@ -135,7 +135,7 @@ class ConfiguredRegions : public ::testing::Test {
 
 TEST_F(ConfiguredRegions, PutTheirInputsInTheStoreFromConfigureToReset) {
   EXPECT_FALSE(is_configured());
-  configure({.partition_activations = true}, store_);
+  configure_checkpointing({.partition_activations = true}, store_);
   EXPECT_TRUE(is_configured());
   expect_equal();
   // x is a parameter here; the inputs of the other regions are not.
@@ -152,7 +152,7 @@ TEST_F(ConfiguredRegions, PutTheirInputsInTheStoreFromConfigureToReset) {
 
 TEST_F(ConfiguredRegions, AGuardWinsOnItsThread) {
   const auto inner = stores::slab();
-  configure({.partition_activations = true}, store_);
+  configure_checkpointing({.partition_activations = true}, store_);
   {
     const ConfigurationGuard guard({.partition_activations = true}, inner);
     expect_equal();
@@ -166,7 +166,7 @@ TEST_F(ConfiguredRegions, AGuardWinsOnItsThread) {
 
 TEST_F(ConfiguredRegions, AStoreOfTheRegionsOwnComesFirst) {
   const auto own = stores::slab();
-  configure({.partition_activations = true}, store_);
+  configure_checkpointing({.partition_activations = true}, store_);
   gradients({.input_store = own});
   EXPECT_EQ(store_->counters().peak_used_bytes, 0U);
   EXPECT_GT(own->counters().peak_used_bytes, 0U);
@@ -190,7 +190,7 @@ TEST_F(ConfiguredRegions, MoreForwardsThanNumberCheckpointsAndTheirBackwards) {
     return checkpoint([this](const at::Tensor& t) { return t.matmul(w_).tanh(); }, x_ * 1).sum();
   };
   const at::Tensor expected = torch::autograd::grad({forward()}, {w_})[0];
-  configure({.contiguous_memory_optimization = true, .number_checkpoints = 2});
+  configure_checkpointing({.contiguous_memory_optimization = true, .number_checkpoints = 2});
   for (int step = 0; step < 2; ++step) {
     std::vector<at::Tensor> losses;
     for (int i = 0; i < 3; ++i) {
@@ -203,18 +203,18 @@ TEST_F(ConfiguredRegions, MoreForwardsThanNumberCheckpointsAndTheirBackwards) {
 }
 
 TEST_F(ConfiguredRegions, ARegionIsConfiguredWhenItsForwardBegins) {
-  configure({.partition_activations = true}, store_);
+  configure_checkpointing({.partition_activations = true}, store_);
   const at::Tensor loss =
       checkpoint([this](const at::Tensor& t) { return t.matmul(w_).tanh(); }, x_ * 1).sum();
   const at::Tensor expected = torch::autograd::grad({(x_ * 1).matmul(w_).tanh().sum()}, {w_})[0];
   EXPECT_EQ(store_->counters().used_bytes, 64U * 64 * 4);
-  configure({.contiguous_memory_optimization = true, .profile = true});
+  configure_checkpointing({.contiguous_memory_optimization = true, .profile = true});
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({loss}, {w_})[0], expected));
   EXPECT_EQ(store_->counters().used_bytes, 0U);
 }
 
 TEST_F(ConfiguredRegions, ProfileCountsRegionsAndTheirTimes) {
-  configure({.profile = true});
+  configure_checkpointing({.profile = true});
   gradients({.name = "block"});
   const MemoryReport report = memory_report();
   ASSERT_EQ(report.regions.size(), 1U);

@@ -17,7 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/engine/checkpointed_module.h"
+#include "reprise/engine/apply_checkpointing.h"
+#include "reprise/engine/checkpointed.h"
 #include "reprise/engine/cpu_memory.h"
 #include "tests/testing/modules.h"
 

@@ -126,8 +126,8 @@ TEST_F(BatchNormTest, InNestedRegionsStatisticsAreUpdatedOnce) {
 
 // Later forwards move on what earlier ones have saved, and do not use.
 TEST_F(BatchNormTest, InNestedRegionsStatisticsThatHaveMovedOnAreNoOtherValues) {
-  for (const Replay inner : {Replay::kFunction, Replay::kTape}) {
-    for (const Replay outer : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode inner : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    for (const ReplayMode outer : {ReplayMode::kFunction, ReplayMode::kTape}) {
       torch::manual_seed(0);
       Block block(4, 0.1);
       const auto forward = [&](const at::Tensor& x) {

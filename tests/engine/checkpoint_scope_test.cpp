@@ -6,7 +6,7 @@
 #include "reprise/engine/checkpoint_scope.h"
 
 #include "reprise/engine/cpu_memory.h"
-#include "reprise/engine/pinning.h"
+#include "reprise/engine/value_annotations.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
@@ -22,7 +22,7 @@ class CheckpointScopeTest : public ConformanceTest {
   };
 
   template <class Code>
-  Backward backward_of(Replay replay, const Code& code, const Tensors& leaves) {
+  Backward backward_of(ReplayMode replay, const Code& code, const Tensors& leaves) {
     const at::Tensor y = checkpoint({.replay = replay}, code);
     const at::Tensor seed = at::ones_like(y);
     reset_peak_cpu_memory();
@@ -114,9 +114,9 @@ TEST_F(CheckpointScopeTest, WhatIsCheapToComputeFromOtherSlotsIsNotHeld) {
     const at::Tensor weights = x.mm(w).softmax(1);
     return at::sigmoid(weights).mm(w).mm(wide).tanh();  // whose backward needs most memory
   };
-  const auto [expected, function_bytes] = backward_of(Replay::kFunction, code, {x, w, wide});
+  const auto [expected, function_bytes] = backward_of(ReplayMode::kFunction, code, {x, w, wide});
   KernelCounter counter;
-  const auto [found, tape_bytes] = backward_of(Replay::kTape, code, {x, w, wide});
+  const auto [found, tape_bytes] = backward_of(ReplayMode::kTape, code, {x, w, wide});
   expect_same_bits(found, expected);
   EXPECT_EQ(counter.count("aten::sigmoid"), 1U + 2U);
   EXPECT_EQ(counter.count("aten::_softmax"), 1U + 1U);
@@ -137,9 +137,9 @@ TEST_F(CheckpointScopeTest, WhatABatchNormAndAWriteInPlaceMakeOfASlotIsNotHeld) 
     const at::Tensor h = layer(layer(x));
     return at::cat({h, h, h, h}, 1).exp();  // whose backward needs most memory
   };
-  const auto [expected, function_bytes] = backward_of(Replay::kFunction, code, {x, w});
+  const auto [expected, function_bytes] = backward_of(ReplayMode::kFunction, code, {x, w});
   KernelCounter counter;
-  const auto [found, tape_bytes] = backward_of(Replay::kTape, code, {x, w});
+  const auto [found, tape_bytes] = backward_of(ReplayMode::kTape, code, {x, w});
   expect_same_bits(found, expected);
   EXPECT_EQ(counter.count("aten::native_batch_norm"), 2U + 4U);
   EXPECT_EQ(function_bytes - tape_bytes, 2 * kImages);
@@ -309,7 +309,7 @@ TEST_F(CheckpointScopeTest, SaveKeepsAValueWithoutAPolicy) {
   at::Tensor y;
   {
     const CheckpointScope scope;
-    y = at::sin(save(at::exp(x))).sum();
+    y = at::sin(must_save(at::exp(x))).sum();
   }
   EXPECT_EQ(live_cpu_bytes() - before, 64 * 64 * 4 + 4);  // exp(x), and y
   KernelCounter counter;
@@ -326,7 +326,7 @@ TEST_F(CheckpointScopeTest, AFunctionWithATapeRunsOnceAndMayBeGone) {
       ++runs;
       return at::sin(at::exp(h)).sum();
     });
-    y = checkpoint({.replay = Replay::kTape}, *code, x);
+    y = checkpoint({.replay = ReplayMode::kTape}, *code, x);
   }
   const auto expected = torch::autograd::grad({at::sin(at::exp(x)).sum()}, {x});
   expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);

@@ -137,7 +137,7 @@ class AtOperators {
 };
 
 class ComputeModesTest : public testing::ConformanceTest,
-                         public ::testing::WithParamInterface<Replay> {
+                         public ::testing::WithParamInterface<ReplayMode> {
  protected:
   // With the mode as it was before.
   void TearDown() override {
@@ -148,7 +148,8 @@ class ComputeModesTest : public testing::ConformanceTest,
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, ComputeModesTest,
-                         ::testing::Values(Replay::kFunction, Replay::kTape), testing::replay_name);
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
+                         testing::replay_name);
 
 TEST_P(ComputeModesTest, AreThoseOfForwardInAReplayAndAsFoundBehindIt) {
   for (const Mode& mode : modes()) {
@@ -236,7 +237,8 @@ class ComputeModesGradients : public ComputeModesTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Forms, ComputeModesGradients,
-                         ::testing::Values(Replay::kFunction, Replay::kTape), testing::replay_name);
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
+                         testing::replay_name);
 
 TEST_P(ComputeModesGradients, OfAttentionByAnotherKernel) {
   const Code attention = [](const at::Tensor& t) {

@@ -87,8 +87,8 @@ TEST_F(DependentEffects, HappenOnceAndGiveTheSameResults) {
   const Tensors expected = outcome(kNormalised, Plain{});
   for (const PolicyHolder& policy : {PolicyHolder(), policies::save_nothing(),
                                      policies::save_matmuls(), policies::save_everything()}) {
-    for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
-      SCOPED_TRACE(replay == Replay::kTape ? "tape" : "function");
+    for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+      SCOPED_TRACE(replay == ReplayMode::kTape ? "tape" : "function");
       expect_same_bits(outcome(kNormalised, InRegion{{.policy = policy, .replay = replay}}),
                        expected);
     }
@@ -114,8 +114,8 @@ TEST_F(DependentEffects, BehindABackwardInside) {
 
 TEST_F(DependentEffects, OfRegionsWithinRegions) {
   const Tensors expected = outcome(kNormalised, Plain{});
-  for (const Replay outer : {Replay::kFunction, Replay::kTape}) {
-    for (const Replay inner : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode outer : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    for (const ReplayMode inner : {ReplayMode::kFunction, ReplayMode::kTape}) {
       SCOPED_TRACE(
           c10::str("outer ", static_cast<int>(outer), ", inner ", static_cast<int>(inner)));
       const auto nested = [&](const auto& fn, const at::Tensor& x) {
@@ -240,7 +240,7 @@ TEST_F(DependentEffects, OfAFunctionOnAViewLeaveNothingBehind) {
       &doubled_through_a_view,
       [](const at::Tensor& t) { return checkpoint(&doubled_through_a_view, t); },
       [](const at::Tensor& t) {
-        return checkpoint({.replay = Replay::kTape}, &doubled_through_a_view, t);
+        return checkpoint({.replay = ReplayMode::kTape}, &doubled_through_a_view, t);
       },
       [](const at::Tensor& t) {
         const StoreGuard guard(stores::packed({.min_bytes = 0}));

@@ -59,12 +59,12 @@ class Manager {
 };
 
 class FreedParameters : public testing::ConformanceTest,
-                        public ::testing::WithParamInterface<std::tuple<Replay, Form>> {
+                        public ::testing::WithParamInterface<std::tuple<ReplayMode, Form>> {
  protected:
   CheckpointOptions options(bool allows = true) const {
     return {.name = "block", .replay = std::get<0>(GetParam()), .allow_external_mutation = allows};
   }
-  bool is_tape() const { return std::get<0>(GetParam()) == Replay::kTape; }
+  bool is_tape() const { return std::get<0>(GetParam()) == ReplayMode::kTape; }
   Form form() const { return std::get<1>(GetParam()); }
 
   void TearDown() override {
@@ -79,16 +79,16 @@ class FreedParameters : public testing::ConformanceTest,
   std::optional<Manager> manager_{std::in_place, w_, form()};
 };
 
-std::string form_name(const ::testing::TestParamInfo<std::tuple<Replay, Form>>& info) {
-  return std::string(std::get<0>(info.param) == Replay::kTape ? "Tape" : "Function") +
+std::string form_name(const ::testing::TestParamInfo<std::tuple<ReplayMode, Form>>& info) {
+  return std::string(std::get<0>(info.param) == ReplayMode::kTape ? "Tape" : "Function") +
          (std::get<1>(info.param) == Form::kEmptyStorage ? "EmptyStorage" : "OtherStorage");
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, FreedParameters,
-                         ::testing::Combine(::testing::Values(Replay::kFunction, Replay::kTape),
-                                            ::testing::Values(Form::kEmptyStorage,
-                                                              Form::kOtherStorage)),
-                         form_name);
+INSTANTIATE_TEST_SUITE_P(
+    Forms, FreedParameters,
+    ::testing::Combine(::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
+                       ::testing::Values(Form::kEmptyStorage, Form::kOtherStorage)),
+    form_name);
 
 TEST_P(FreedParameters, MayBeGatheredBeforeBackward) {
   const auto code = [this](const at::Tensor& x) { return at::linear(x.sin(), w_).exp().mm(w_); };
@@ -163,7 +163,7 @@ TEST_P(FreedParameters, ThatAreNotGatheredAreAnErrorOnATape) {
   if (!is_tape()) {
     GTEST_SKIP() << "the region's own code would use them";
   }
-  for (const Fill fill : {Fill::kOnDemand, Fill::kRegion}) {
+  for (const TapeFill fill : {TapeFill::kOnDemand, TapeFill::kRegion}) {
     CheckpointOptions accepting = options();
     accepting.fill = fill;
     const at::Tensor y = checkpoint(

@@ -34,7 +34,7 @@ using testing::live_cpu_bytes;
 
 at::Tensor leaf() { return at::arange(1.0, 6.0, at::kDouble).requires_grad_(); }
 
-class InputStore : public ::testing::TestWithParam<Replay> {
+class InputStore : public ::testing::TestWithParam<ReplayMode> {
  protected:
   CheckpointOptions options(int prefetch_depth = 1) const {
     return {.replay = GetParam(), .input_store = diary, .prefetch_depth = prefetch_depth};
@@ -43,7 +43,8 @@ class InputStore : public ::testing::TestWithParam<Replay> {
   const std::shared_ptr<DiaryStore> diary = std::make_shared<DiaryStore>();
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, InputStore, ::testing::Values(Replay::kFunction, Replay::kTape),
+INSTANTIATE_TEST_SUITE_P(Forms, InputStore,
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
 at::Tensor block(const at::Tensor& h) { return h.sin().cos().exp(); }
@@ -117,7 +118,7 @@ TEST_P(InputStore, InsideAnotherRegionItIsAskedInEachReplay) {
     return block(checkpoint(options(), block, h * 2));
   };
   const at::Tensor expected = torch::autograd::grad({block(block(x * 2)).sum()}, {x})[0];
-  const at::Tensor y = checkpoint({.replay = Replay::kFunction}, nested, x);
+  const at::Tensor y = checkpoint({.replay = ReplayMode::kFunction}, nested, x);
   EXPECT_EQ(diary->puts(), 1);
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
   EXPECT_EQ(diary->puts(), 2);

@@ -4,7 +4,7 @@
 // Results that a policy keeps, on their device or in a store, and that the region writes to
 // afterwards: several times, by operators that write to several tensors, with a change of size, out
 // of the policy's sight, or through a pointer.
-#include "reprise/engine/bypass_mode.h"
+#include "reprise/engine/policy_bypass.h"
 #include "reprise/hooks/slab_store.h"
 #include "tests/engine/under_policies.h"
 
@@ -30,10 +30,10 @@ class KeptWrites : public UnderPolicies {
           if (is_must && !must) {
             continue;
           }
-          for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+          for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
             SCOPED_TRACE(c10::str(tested.name, ", bits ", bits, ", place ", place,
                                   is_must ? ", must" : "",
-                                  replay == Replay::kTape ? ", tape" : ", function"));
+                                  replay == ReplayMode::kTape ? ", tape" : ", function"));
             UnderPolicies::expect_as_plain(
                 tested, {.policy = by_ordinal_in(places[place], bits, is_must), .replay = replay},
                 expected);
@@ -58,7 +58,7 @@ TEST_F(KeptWrites, OfWhatAutogradHasSavedAreNotCompared) {
     };
     const Tensors expected = gradients(code(x)[0], {x});
     for (std::uint64_t bits = 0; bits < 16; ++bits) {
-      for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+      for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
         const Tensors results = checkpoint({.policy = by_ordinal_in(nullptr, bits, false),
                                             .replay = replay,
                                             .determinism_check = DeterminismCheck::kValues},
@@ -162,12 +162,12 @@ TEST_F(KeptWrites, ThatResize) {
 }
 
 TEST_F(KeptWrites, HiddenFromThePolicy) {
-  expect_as_plain_in_stores({"mul_ under BypassModeGuard",
+  expect_as_plain_in_stores({"mul_ under PolicyBypassGuard",
                              {{4}},
                              [](const Tensors& in) {
                                at::Tensor h = in[0].sin();
                                {
-                                 const BypassModeGuard hidden;
+                                 const PolicyBypassGuard hidden;
                                  h.mul_(2);
                                }
                                return Tensors{h.exp().sin()};

@@ -58,7 +58,7 @@ Tensors run_nested(const CheckpointOptions* options, const PolicyHolder& outer_p
   };
   CheckpointOptions inner = options == nullptr ? CheckpointOptions{} : *options;
   CheckpointOptions outer = inner;
-  outer.replay = Replay::kFunction;
+  outer.replay = ReplayMode::kFunction;
   outer.policy = outer_policy;
   const Code outer_code = [&run, inner, first, code](const at::Tensor& t) {
     return run(
@@ -83,9 +83,9 @@ std::vector<CheckpointOptions> inner_options() {
   return {{},
           {.early_stop = false},
           {.determinism_check = DeterminismCheck::kValues},
-          {.replay = Replay::kTape},
-          {.replay = Replay::kTape, .fill = Fill::kRegion},
-          {.replay = Replay::kTape, .determinism_check = DeterminismCheck::kValues}};
+          {.replay = ReplayMode::kTape},
+          {.replay = ReplayMode::kTape, .fill = TapeFill::kRegion},
+          {.replay = ReplayMode::kTape, .determinism_check = DeterminismCheck::kValues}};
 }
 
 TEST_F(NestedBackward, IsAsInPlainCode) {

@@ -36,7 +36,7 @@ struct Saves : torch::autograd::Function<Saves> {
 };
 
 class ObjectIdentity : public testing::ConformanceTest,
-                       public ::testing::WithParamInterface<Replay> {
+                       public ::testing::WithParamInterface<ReplayMode> {
  protected:
   void TearDown() override {
     Saves::received().reset();
@@ -56,7 +56,8 @@ class ObjectIdentity : public testing::ConformanceTest,
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, ObjectIdentity, ::testing::Values(Replay::kFunction, Replay::kTape),
+INSTANTIATE_TEST_SUITE_P(Forms, ObjectIdentity,
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
 TEST_P(ObjectIdentity, OfAnArgument) {
@@ -73,7 +74,7 @@ TEST_P(ObjectIdentity, OfACapturedTensor) {
   EXPECT_TRUE(received(run([&](const at::Tensor& x) { return Saves::apply(x, b); }, a)).is_same(b));
   at::Tensor y;
   {
-    const CheckpointScope scope({.replay = Replay::kTape});
+    const CheckpointScope scope({.replay = ReplayMode::kTape});
     y = Saves::apply(a, b);
   }
   EXPECT_TRUE(received(y).is_same(b));

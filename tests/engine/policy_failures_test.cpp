@@ -24,7 +24,7 @@ PolicyHolder throwing_at(const std::string& name) {
 }
 
 TEST_F(PolicyFailures, LeaveTheRegionWithTheirType) {
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     int operators = 0;
     const auto code = [&operators](const at::Tensor& t) {
       const at::Tensor y = t.sin().cos();
@@ -46,7 +46,7 @@ TEST_F(PolicyFailures, AtOperatorsThatANoexceptFunctionCalls) {
         at::_nested_tensor_from_tensor_list({t.narrow(0, 0, 2), t.narrow(0, 2, 4)});
     return (nested * 2).relu().to_padded_tensor(0);
   };
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const CheckpointOptions options{.policy = throwing_at("aten::_nested_tensor_size"),
                                     .replay = replay};
     EXPECT_THAT(
@@ -65,7 +65,7 @@ TEST_F(PolicyFailures, ThatTheCodeWouldCatchAreNotLost) {
       return t.cos();
     }
   };
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const CheckpointOptions options{.policy = throwing_at("aten::exp"), .replay = replay};
     EXPECT_THAT([&] { checkpoint(options, code, leaf({4})); },
                 ThrowsMessage<std::logic_error>("no answer for aten::exp"));

@@ -37,7 +37,7 @@ at::Tensor gradient(const at::Tensor& y, const at::Tensor& x) {
   return torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0];
 }
 
-class PolicyStore : public ::testing::TestWithParam<Replay> {
+class PolicyStore : public ::testing::TestWithParam<ReplayMode> {
  protected:
   CheckpointOptions options(std::string op, std::shared_ptr<ActivationStore> store) const {
     return {
@@ -48,7 +48,8 @@ class PolicyStore : public ::testing::TestWithParam<Replay> {
   const std::shared_ptr<DiaryStore> diary = std::make_shared<DiaryStore>();
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, PolicyStore, ::testing::Values(Replay::kFunction, Replay::kTape),
+INSTANTIATE_TEST_SUITE_P(Forms, PolicyStore,
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
 at::Tensor block(const at::Tensor& h) { return h.sin().exp().cos(); }
@@ -134,7 +135,7 @@ TEST(PolicyStoreOfATape, IsNotGivenMemoryThatIsStillToBeFilled) {
   torch::manual_seed(5);
   const at::Tensor y = checkpoint(
       {.policy = policies::keep_in(store, policies::save_operators({"aten::empty_like"})),
-       .replay = Replay::kTape,
+       .replay = ReplayMode::kTape,
        .input_store = store},
       code, x);
   EXPECT_TRUE(bitwise_equal(gradient(y, x), expected));

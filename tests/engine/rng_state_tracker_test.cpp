@@ -37,7 +37,7 @@ struct Regions {
       return code(x);
     }
     CheckpointOptions with_replay = options;
-    with_replay.replay = form == Form::kTape ? Replay::kTape : Replay::kFunction;
+    with_replay.replay = form == Form::kTape ? ReplayMode::kTape : ReplayMode::kFunction;
     return checkpoint(with_replay, code, x);
   }
 

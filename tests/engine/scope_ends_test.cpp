@@ -8,11 +8,11 @@
 #include <thread>
 #include <utility>
 
-#include "reprise/engine/bypass_mode.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/debug_mode.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/policy_bypass.h"
 #include "reprise/engine/region/settings.h"
 #include "reprise/policies/name_scope.h"
 #include "tests/conformance/conformance_fixture.h"
@@ -137,7 +137,7 @@ TEST_F(ScopeEnds, OfGuardsConcernThemAlone) {
     auto inner_debug = std::make_unique<DebugModeGuard>(false);
     auto stop = std::make_unique<EarlyStopGuard>(false);
     auto inner_stop = std::make_unique<EarlyStopGuard>(true);
-    auto bypass = std::make_unique<BypassModeGuard>();
+    auto bypass = std::make_unique<PolicyBypassGuard>();
     auto name = std::make_unique<NameScope>("outer");
     auto inner_name = std::make_unique<NameScope>("inner");
     end(debug);

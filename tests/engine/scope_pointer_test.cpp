@@ -3,7 +3,7 @@
 //
 // Scopes whose code writes through pointers, out of the dispatcher's sight.
 #include "reprise/engine/checkpoint_scope.h"
-#include "reprise/engine/pinning.h"
+#include "reprise/engine/value_annotations.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
@@ -237,7 +237,7 @@ TEST_F(ScopePointerTest, WhatIsComputedFromScratchMemoryMayBeSaved) {
     at::Tensor y = x;
     for (int i = 0; i < 3; ++i) {
       write_through_pointer(scratch, static_cast<float>(i));
-      y = y + at::sin(save(x.detach() * scratch + x));
+      y = y + at::sin(must_save(x.detach() * scratch + x));
     }
     return y;
   });

@@ -3,8 +3,8 @@
 //
 // Scopes whose code gives tensors other memory: out= arguments that are resized, resize_(), set_().
 #include "reprise/engine/checkpoint_scope.h"
-#include "reprise/engine/pinning.h"
 #include "reprise/engine/tape/tape.h"
+#include "reprise/engine/value_annotations.h"
 #include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
@@ -144,7 +144,7 @@ TEST_F(ScopeResizedTest, WhatIsSavedByHandMayHaveBeenResized) {
     at::Tensor t = at::empty({0});
     const at::NoGradGuard no_grad;
     at::mul_out(t, x, x);
-    save(t);
+    must_save(t);
     at::Tensor y;
     {
       const at::AutoGradMode with_grad(true);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What memory_report() and explain() say of regions under a policy.
+// What memory_report() and explain_policies() say of regions under a policy.
 #include "reprise/engine/memory_report.h"
-#include "reprise/engine/pinning.h"
+#include "reprise/engine/value_annotations.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 
@@ -81,8 +81,8 @@ TEST_F(SelectiveReport, PinsAreDecisions) {
   const MemoryReportGuard collecting;
   const at::Tensor x = leaf({8});
   const at::Tensor y = checkpoint(
-      {.policy = policies::save_nothing()}, [](const at::Tensor& t) { return save(t.exp()).sin(); },
-      x);
+      {.policy = policies::save_nothing()},
+      [](const at::Tensor& t) { return must_save(t.exp()).sin(); }, x);
   const MemoryReport report = memory_report();
   EXPECT_EQ(entry(report.regions.at(0), "aten::exp", CheckpointPolicy::MUST_SAVE).kept_bytes,
             8 * 4);
@@ -95,7 +95,7 @@ TEST_F(SelectiveReport, NamesTheEntriesThatMatchedNothing) {
   checkpoint(
       {.name = "block", .policy = policy}, [](const at::Tensor& t) { return t.mm(t).sin(); }, x);
   EXPECT_THAT(memory_report().regions.at(0).unmatched, ElementsAre("aten::bmm"));
-  EXPECT_THAT(explain(), HasSubstr("matched nothing: aten::bmm"));
+  EXPECT_THAT(explain_policies(), HasSubstr("matched nothing: aten::bmm"));
 }
 
 TEST_F(SelectiveReport, ExplainsRegionsWithAPolicyOnly) {
@@ -104,10 +104,10 @@ TEST_F(SelectiveReport, ExplainsRegionsWithAPolicyOnly) {
   const auto code = [](const at::Tensor& t) { return t.mm(t).sin(); };
   checkpoint({.name = "plain"}, code, x);
   EXPECT_THAT(memory_report().regions.at(0).operators, IsEmpty());
-  EXPECT_EQ(explain(), "");
+  EXPECT_EQ(explain_policies(), "");
   checkpoint({.name = "selective", .policy = policies::save_matmuls()}, code, x);
-  EXPECT_THAT(explain(), HasSubstr("region 'selective', 1 runs, 0 replays"));
-  EXPECT_THAT(explain(), ContainsRegex("aten::mm +PREFER_SAVE +1 "));
+  EXPECT_THAT(explain_policies(), HasSubstr("region 'selective', 1 runs, 0 replays"));
+  EXPECT_THAT(explain_policies(), ContainsRegex("aten::mm +PREFER_SAVE +1 "));
 }
 
 }  // namespace

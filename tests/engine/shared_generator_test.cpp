@@ -74,7 +74,7 @@ class SharedGenerator : public testing::ConformanceTest {
 };
 
 TEST_F(SharedGenerator, ThatNobodyElseDrawsFrom) {
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     expect_gradient_of_forward({.replay = replay}, [] {});
     expect_gradient_of_forward({.replay = replay}, [] { at::manual_seed(3); });
   }
@@ -99,9 +99,9 @@ TEST_F(SharedGenerator, DrawsOfAnotherThreadWithinAnOperatorAreAnError) {
   const auto code = [](const at::Tensor& t) { return (call_noise_like(t.detach()) * t).sin() * t; };
   const std::vector<CheckpointOptions> forms = {
       {.name = "block"},
-      {.name = "block", .replay = Replay::kTape},
+      {.name = "block", .replay = ReplayMode::kTape},
       {.name = "block", .policy = policies::save_nothing()},
-      {.name = "block", .policy = policies::save_nothing(), .replay = Replay::kTape}};
+      {.name = "block", .policy = policies::save_nothing(), .replay = ReplayMode::kTape}};
   for (const CheckpointOptions& options : forms) {
     for (const int draws_in : {0, 1, 2}) {  // neither, forward, replay
       int runs = 0;
@@ -137,7 +137,7 @@ TEST_F(SharedGenerator, NumbersThatNoSavedTensorDependsOnMayDiffer) {
 }
 
 TEST_F(SharedGenerator, ATapeDrawsWhatEachOperatorDrew) {
-  expect_gradient_of_forward({.replay = Replay::kTape}, draw_on_another_thread);
+  expect_gradient_of_forward({.replay = ReplayMode::kTape}, draw_on_another_thread);
 }
 
 }  // namespace

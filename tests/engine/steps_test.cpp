@@ -25,13 +25,15 @@ std::size_t hooks_on(const at::Tensor& parameter) {
 class ManySteps : public ::testing::Test {
  protected:
   // Times and boundaries as well: they are what is measured around backward.
-  ManySteps() { configure({.synchronize_checkpoint_boundary = true, .profile = true}); }
+  ManySteps() {
+    configure_checkpointing({.synchronize_checkpoint_boundary = true, .profile = true});
+  }
   ~ManySteps() override { reset_configuration(); }
 
   at::Tensor block(const at::Tensor& t) { return linear_->forward(norm_->forward(t)).tanh(); }
 
   // The loss of two regions and a scope on new values.
-  at::Tensor forward(Replay replay) {
+  at::Tensor forward(ReplayMode replay) {
     const CheckpointOptions options{.name = "block", .replay = replay};
     at::Tensor h = torch::randn({4, 64});
     for (int i = 0; i < 2; ++i) {
@@ -51,7 +53,7 @@ class ManySteps : public ::testing::Test {
 };
 
 TEST_F(ManySteps, LeaveNoHookAndNoTensorOnParameters) {
-  for (const Replay replay : {Replay::kFunction, Replay::kTape}) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     std::int64_t bytes = 0;
     for (int step = 0; step < 20; ++step) {
       forward(replay).backward();
@@ -69,7 +71,7 @@ TEST_F(ManySteps, LeaveNoHookAndNoTensorOnParameters) {
 // Also of parameters whose gradient nobody asks for.
 TEST_F(ManySteps, AreCountedAlikeWhateverGradientsAreAskedFor) {
   for (std::int64_t step = 1; step <= 3; ++step) {
-    torch::autograd::grad({forward(Replay::kFunction)}, {linear_->weight});
+    torch::autograd::grad({forward(ReplayMode::kFunction)}, {linear_->weight});
     const MemoryReport report = memory_report();
     ASSERT_EQ(report.regions.size(), 2U);
     EXPECT_EQ(report.regions[0].name, "block");

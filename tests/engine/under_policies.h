@@ -90,11 +90,11 @@ inline PolicyHolder in_a_store_that_packs() {
 // With a tape instead of a function.
 inline void add_tapes(std::vector<NamedOptions>& all) {
   const auto add = [&all](std::string name, CheckpointOptions options) {
-    options.replay = Replay::kTape;
+    options.replay = ReplayMode::kTape;
     all.push_back({"tape, " + std::move(name), std::move(options)});
   };
   add("no policy", {});
-  add("no policy, filled at once", {.fill = Fill::kRegion});
+  add("no policy, filled at once", {.fill = TapeFill::kRegion});
   add("no policy, values checked", {.determinism_check = DeterminismCheck::kValues});
   add("everything", {.policy = policies::save_everything()});
   add("everything offloaded", {.policy = policies::offload(policies::save_everything())});

@@ -72,7 +72,7 @@ PolicyHolder names_into(std::vector<std::string>& names) {
   };
 }
 
-class Unseen : public testing::ConformanceTest, public ::testing::WithParamInterface<Replay> {
+class Unseen : public testing::ConformanceTest, public ::testing::WithParamInterface<ReplayMode> {
  protected:
   // In a region, on a leaf, with the gradient as it is without.
   void expect_gradient(const PolicyHolder& policy,
@@ -85,7 +85,7 @@ class Unseen : public testing::ConformanceTest, public ::testing::WithParamInter
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, Unseen, ::testing::Values(Replay::kFunction, Replay::kTape),
+INSTANTIATE_TEST_SUITE_P(Forms, Unseen, ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
 TEST_P(Unseen, APolicyIsNotAskedAboutAStoresOperators) {

@@ -73,7 +73,7 @@ TEST_F(WrappedMemory, OfOthersThatTheRegionWritesIsAnError) {
 }
 
 TEST_F(WrappedMemory, OfOthersIsRightOnATape) {
-  expect_as_plain({.replay = Replay::kTape}, [this](const at::Tensor& t) {
+  expect_as_plain({.replay = ReplayMode::kTape}, [this](const at::Tensor& t) {
     const at::Tensor wrapped = wrap();
     const at::Tensor y = (t + wrapped).sin();
     wrapped.add_(1);

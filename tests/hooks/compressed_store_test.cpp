@@ -44,8 +44,8 @@ double ratio(const at::Tensor& values) {
   const std::int64_t kept = live_cpu_bytes() - before;
   EXPECT_EQ(static_cast<std::int64_t>(stored->device_bytes()), kept);
   const CompressedCounters counters = store->counters();
-  const bool is_handed_on = counters.bytes_handed_on > 0;
-  EXPECT_EQ(is_handed_on ? counters.bytes_handed_on : counters.compressed_bytes, kept);
+  const bool is_handed_on = counters.bytes_forwarded > 0;
+  EXPECT_EQ(is_handed_on ? counters.bytes_forwarded : counters.compressed_bytes, kept);
   EXPECT_EQ(counters.bytes_out, is_handed_on ? 0 : values.nbytes());
   EXPECT_TRUE(bitwise_equal(stored->get(), values));
   return static_cast<double>(kept) / static_cast<double>(values.nbytes());

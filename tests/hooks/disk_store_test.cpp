@@ -115,7 +115,7 @@ TEST_F(DiskStoreTest, WhatStillLivesIsNotRead) {
   store->flush();
   EXPECT_TRUE(stored->get().is_alias_of(x));
   EXPECT_EQ(store->counters().bytes_in, 0);
-  EXPECT_EQ(store->counters().bytes_left, 8000);
+  EXPECT_EQ(store->counters().bytes_reused, 8000);
 }
 
 TEST_F(DiskStoreTest, AChangeInPlaceIsAnError) {
@@ -138,7 +138,7 @@ TEST_F(DiskStoreTest, SmallOnesAndWhatIsBeyondTheCapAreHandedOn) {
   }
   store->flush();
   EXPECT_EQ(store->counters().bytes_out, 4000 + 4096);
-  EXPECT_EQ(store->counters().bytes_handed_on, 99 + 4097 + 100);
+  EXPECT_EQ(store->counters().bytes_forwarded, 99 + 4097 + 100);
   for (const auto& each : stored) {
     EXPECT_TRUE(each->get().eq(1).all().item<bool>());
   }
@@ -309,10 +309,10 @@ void expect_full_disk_loses_nothing(const std::string& directory, const std::str
     EXPECT_TRUE(bitwise_equal(each->get(), x));
   }
   DiskOptions handing_on = options;
-  handing_on.when_full = DiskFull::kHandOn;
+  handing_on.when_full = DiskFull::kForward;
   const auto other = stores::disk(handing_on);
   const auto kept = other->put(at::ones({2 << 20}, at::kByte));
-  EXPECT_EQ(other->counters().bytes_handed_on, 2 << 20);
+  EXPECT_EQ(other->counters().bytes_forwarded, 2 << 20);
   EXPECT_EQ(kept->device_bytes(), 2U << 20);
   EXPECT_TRUE(kept->get().eq(1).all().item<bool>());
 }

@@ -76,7 +76,7 @@ TEST(HostStoreOnCuda, GradientsAreThoseWithout) {
     }
   }
   EXPECT_GT(host->counters().bytes_out, 0);
-  EXPECT_EQ(host->counters().bytes_handed_on, 0);
+  EXPECT_EQ(host->counters().bytes_forwarded, 0);
 }
 
 }  // namespace

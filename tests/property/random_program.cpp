@@ -21,7 +21,7 @@ std::vector<at::Tensor> run_as(Form form, const CheckpointOptions& options, cons
     return code(inputs);
   }
   CheckpointOptions with_form = options;
-  with_form.replay = form == Form::kTape ? Replay::kTape : Replay::kFunction;
+  with_form.replay = form == Form::kTape ? ReplayMode::kTape : ReplayMode::kFunction;
   return checkpoint(with_form, code, inputs);
 }
 

@@ -71,7 +71,7 @@ TEST_F(RandomPrograms, GiveTheSameBitsInEveryForm) {
         if (has_policy) {
           options.policy = by_ordinal(random());
         }
-        options.fill = seed % 3 == 0 ? Fill::kRegion : Fill::kOnDemand;
+        options.fill = seed % 3 == 0 ? TapeFill::kRegion : TapeFill::kOnDemand;
         try {
           const Outcome got = outcome(program, form, options, seed % 2 == 1);
           expect_same_bits(got.tensors, expected.tensors);

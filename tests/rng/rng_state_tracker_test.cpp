@@ -35,12 +35,12 @@ using ::testing::IsEmpty;
 
 using Draws = std::vector<std::uint32_t>;
 
-static_assert(!std::is_default_constructible_v<RngTrackerFork>);
-static_assert(!std::is_copy_constructible_v<RngTrackerFork>);
-static_assert(!std::is_move_constructible_v<RngTrackerFork>);
-static_assert(!std::is_copy_assignable_v<RngTrackerFork>);
-static_assert(!std::is_move_assignable_v<RngTrackerFork>);
-static_assert(std::is_nothrow_destructible_v<RngTrackerFork>);
+static_assert(!std::is_default_constructible_v<RngTrackerForkGuard>);
+static_assert(!std::is_copy_constructible_v<RngTrackerForkGuard>);
+static_assert(!std::is_move_constructible_v<RngTrackerForkGuard>);
+static_assert(!std::is_copy_assignable_v<RngTrackerForkGuard>);
+static_assert(!std::is_move_assignable_v<RngTrackerForkGuard>);
+static_assert(std::is_nothrow_destructible_v<RngTrackerForkGuard>);
 static_assert(!std::is_copy_constructible_v<RngStateTracker>);
 static_assert(!std::is_move_constructible_v<RngStateTracker>);
 
@@ -238,7 +238,7 @@ TEST_F(RngStateTrackerTest, ForksOfTwoTrackersNest) {
 TEST_F(RngStateTrackerTest, ForksMayEndInAnyOrder) {
   const RngState outer = RngState::capture(cpu());
   struct Holder {
-    RngTrackerFork fork;
+    RngTrackerForkGuard fork;
   };
   auto a = std::unique_ptr<Holder>(new Holder{tracker_.fork("a")});
   draw_here(2);

@@ -14,18 +14,18 @@
 
 namespace reprise {
 
-inline std::string to_string(Replay replay) {
-  return replay == Replay::kTape ? "tape" : "function";
+inline std::string to_string(ReplayMode replay) {
+  return replay == ReplayMode::kTape ? "tape" : "function";
 }
 
 // Found by GoogleTest, which prints bytes otherwise.
-inline void PrintTo(Replay replay, std::ostream* out) { *out << to_string(replay); }
+inline void PrintTo(ReplayMode replay, std::ostream* out) { *out << to_string(replay); }
 
 }  // namespace reprise
 
 namespace reprise::testing {
 
-inline std::string replay_name(const ::testing::TestParamInfo<Replay>& info) {
+inline std::string replay_name(const ::testing::TestParamInfo<ReplayMode>& info) {
   return to_string(info.param);
 }
 

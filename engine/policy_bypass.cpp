@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/bypass_mode.h"
+#include "reprise/engine/policy_bypass.h"
 
 #include <variant>
 
@@ -14,8 +14,8 @@ thread_local hooks_internal::ThreadStack<std::monostate> bypasses;
 
 }  // namespace
 
-BypassModeGuard::BypassModeGuard() : entry_(bypasses.push({})) {}
-BypassModeGuard::~BypassModeGuard() { bypasses.end(*entry_); }
+PolicyBypassGuard::PolicyBypassGuard() : entry_(bypasses.push({})) {}
+PolicyBypassGuard::~PolicyBypassGuard() { bypasses.end(*entry_); }
 
 namespace engine_internal {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// File: bypass_mode.h
+// File: policy_bypass.h
 //
 // Hides code of a region from its policy: code that runs differently often in forward and in the
 // recomputation, such as the gathering of sharded parameters, a lazily filled cache, or logging.
@@ -15,15 +15,15 @@
 //
 //   at::Tensor forward(const at::Tensor& x) {
 //     {
-//       reprise::BypassModeGuard hidden;
+//       reprise::PolicyBypassGuard hidden;
 //       weights.gather_unless_cached();
 //     }
 //     return at::linear(x, weights.full());
 //   }
 //
 // Thread-safety: guards concern the calling thread.
-#ifndef REPRISE_ENGINE_BYPASS_MODE_H_
-#define REPRISE_ENGINE_BYPASS_MODE_H_
+#ifndef REPRISE_ENGINE_POLICY_BYPASS_H_
+#define REPRISE_ENGINE_POLICY_BYPASS_H_
 
 #include <memory>
 
@@ -39,12 +39,12 @@ class ThreadStackEntry;
 // not count them; it runs them each time. What they write of tensors from outside the region is
 // still written in forward only, and what they save for backward is dropped and recomputed like all
 // of the region's. No effect outside of regions and in regions without a policy. Guards nest.
-class [[nodiscard]] REPRISE_API BypassModeGuard {
+class [[nodiscard]] REPRISE_API PolicyBypassGuard {
  public:
-  BypassModeGuard();
-  ~BypassModeGuard();
-  BypassModeGuard(const BypassModeGuard&) = delete;
-  BypassModeGuard& operator=(const BypassModeGuard&) = delete;
+  PolicyBypassGuard();
+  ~PolicyBypassGuard();
+  PolicyBypassGuard(const PolicyBypassGuard&) = delete;
+  PolicyBypassGuard& operator=(const PolicyBypassGuard&) = delete;
 
  private:
   std::shared_ptr<hooks_internal::ThreadStackEntry> entry_;
@@ -52,4 +52,4 @@ class [[nodiscard]] REPRISE_API BypassModeGuard {
 
 }  // namespace reprise
 
-#endif  // REPRISE_ENGINE_BYPASS_MODE_H_
+#endif  // REPRISE_ENGINE_POLICY_BYPASS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/pinning.h"
+#include "reprise/engine/value_annotations.h"
 
 #include <c10/util/StringUtil.h>
 
@@ -21,29 +21,29 @@ const RegionScope* region_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-at::Tensor save(const at::Tensor& tensor) {
+at::Tensor must_save(const at::Tensor& tensor) {
   if (const RegionScope* region = region_of(tensor)) {
     if (region->policy_region() == nullptr) {
-      throw CheckpointError(
-          c10::str("[checkpoint] region '", region->name(),
-                   "': save() has been called, but the region has no policy, so it keeps nothing "
-                   "but its inputs. Give it one, policies::save_nothing() at the least"));
+      throw CheckpointError(c10::str(
+          "[checkpoint] region '", region->name(),
+          "': must_save() has been called, but the region has no policy, so it keeps nothing "
+          "but its inputs. Give it one, policies::save_nothing() at the least"));
     }
-    region->policy_region()->save(tensor);
+    region->policy_region()->must_save(tensor);
   }
   return tensor;
 }
 
-at::Tensor recompute(const at::Tensor& tensor) {
+at::Tensor must_recompute(const at::Tensor& tensor) {
   if (const RegionScope* region = region_of(tensor); region && region->policy_region() != nullptr) {
-    region->policy_region()->recompute(tensor);
+    region->policy_region()->must_recompute(tensor);
   }
   return tensor;
 }
 
-at::Tensor name(const at::Tensor& tensor, std::string_view name) {
+at::Tensor checkpoint_name(const at::Tensor& tensor, std::string_view name) {
   if (const RegionScope* region = region_of(tensor); region && region->policy_region() != nullptr) {
-    region->policy_region()->name(tensor, name);
+    region->policy_region()->checkpoint_name(tensor, name);
   }
   return tensor;
 }

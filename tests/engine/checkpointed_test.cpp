@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // Conformance rows 30, 31 and 122 for `Checkpointed`; apply_checkpointing_test.cpp has row 32.
-#include "reprise/engine/checkpointed_module.h"
+#include "reprise/engine/checkpointed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// save(), recompute() and name() in a region's code, policies of nested regions, and
-// BypassModeGuard.
-#include "reprise/engine/pinning.h"
-#include "reprise/engine/bypass_mode.h"
+// must_save(), must_recompute() and checkpoint_name() in a region's code, policies of nested
+// regions, and PolicyBypassGuard.
+#include "reprise/engine/value_annotations.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/policy_bypass.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/kernel_counter.h"
 
-namespace reprise::testing::pinning_test {
+namespace reprise::testing::value_annotations_test {
 namespace {
 
 using ::testing::AllOf;
@@ -41,26 +41,27 @@ class Pinning : public ConformanceTest {
 TEST_F(Pinning, SaveKeepsAValueWhateverThePolicySays) {
   for (const auto answer : {CheckpointPolicy::PREFER_RECOMPUTE, CheckpointPolicy::MUST_RECOMPUTE,
                             CheckpointPolicy::PREFER_SAVE, CheckpointPolicy::MUST_CPU_OFFLOAD}) {
-    EXPECT_EQ(kernels_in_backward("aten::sin", {.policy = answering(answer)},
-                                  [](const at::Tensor& t) { return save(t.sin()).exp().tanh(); }),
-              0U);
+    EXPECT_EQ(
+        kernels_in_backward("aten::sin", {.policy = answering(answer)},
+                            [](const at::Tensor& t) { return must_save(t.sin()).exp().tanh(); }),
+        0U);
   }
 }
 
 TEST_F(Pinning, RecomputeDropsAValueWhateverThePolicySays) {
   for (const auto answer : {CheckpointPolicy::PREFER_SAVE, CheckpointPolicy::MUST_SAVE,
                             CheckpointPolicy::MUST_RECOMPUTE}) {
-    EXPECT_EQ(
-        kernels_in_backward("aten::sin", {.policy = answering(answer)},
-                            [](const at::Tensor& t) { return recompute(t.sin()).square().exp(); }),
-        1U);
+    EXPECT_EQ(kernels_in_backward(
+                  "aten::sin", {.policy = answering(answer)},
+                  [](const at::Tensor& t) { return must_recompute(t.sin()).square().exp(); }),
+              1U);
   }
 }
 
 TEST_F(Pinning, TheChoiceOfARouterIsNotTakenAnew) {
   at::Tensor noise = torch::eye(4)[1].clone();
   const auto code = [&noise](const at::Tensor& t) {
-    const at::Tensor chosen = save(std::get<1>((t.detach().sum(0) * 0 + noise).topk(1)));
+    const at::Tensor chosen = must_save(std::get<1>((t.detach().sum(0) * 0 + noise).topk(1)));
     return t.index_select(1, chosen).square().exp();
   };
   const at::Tensor x = leaf({4, 4});
@@ -75,15 +76,15 @@ TEST_F(Pinning, BothResultsOfAnOperatorMayBeSaved) {
   EXPECT_EQ(kernels_in_backward("aten::topk", {.policy = policies::save_nothing()},
                                 [](const at::Tensor& t) {
                                   auto [values, indices] = t.sin().topk(2);
-                                  save(values);
-                                  save(indices);
+                                  must_save(values);
+                                  must_save(indices);
                                   return values.exp() * indices;
                                 }),
             0U);
   EXPECT_EQ(kernels_in_backward("aten::topk", {.policy = policies::save_nothing()},
                                 [](const at::Tensor& t) {
                                   auto [values, indices] = t.sin().topk(2);
-                                  save(indices);
+                                  must_save(indices);
                                   return values.exp() * indices;
                                 }),
             1U);
@@ -93,7 +94,7 @@ TEST_F(Pinning, AViewStandsForTheWhole) {
   EXPECT_EQ(kernels_in_backward("aten::sin", {.policy = policies::save_nothing()},
                                 [](const at::Tensor& t) {
                                   const at::Tensor whole = t.sin();
-                                  save(whole.t().narrow(0, 1, 2));
+                                  must_save(whole.t().narrow(0, 1, 2));
                                   return whole.exp().tanh();
                                 }),
             0U);
@@ -104,7 +105,7 @@ TEST_F(Pinning, AValueIsKeptAsItIsAtTheCall) {
                                 [](const at::Tensor& t) {
                                   at::Tensor s = t.sin();
                                   s.mul_(2);
-                                  save(s);
+                                  must_save(s);
                                   return s.exp().tanh();
                                 }),
             0U);
@@ -116,21 +117,21 @@ TEST_F(Pinning, SavingWhatWasReadBeforeAWriteIsAnError) {
     at::Tensor s = t.sin();
     const at::Tensor before = s + 1;
     s.mul_(2);
-    save(s);
+    must_save(s);
     return (before * s).exp();
   };
   EXPECT_THAT([&] { checkpoint({.name = "block", .policy = policies::save_nothing()}, code, x); },
-              ThrowsMessage<CheckpointError>(AllOf(HasSubstr("region 'block': save() for"),
+              ThrowsMessage<CheckpointError>(AllOf(HasSubstr("region 'block': must_save() for"),
                                                    HasSubstr("Save a clone instead"))));
 }
 
 TEST_F(Pinning, SaveAndRecomputeOfOneValueContradictEachOther) {
   const at::Tensor x = leaf({4});
-  const auto code = [](const at::Tensor& t) { return recompute(save(t.sin())).exp(); };
+  const auto code = [](const at::Tensor& t) { return must_recompute(must_save(t.sin())).exp(); };
   EXPECT_THAT([&] { checkpoint({.name = "block", .policy = policies::save_nothing()}, code, x); },
-              ThrowsMessage<CheckpointError>(
-                  HasSubstr("region 'block': save() and recompute() are both called for one value, "
-                            "a result of aten::sin")));
+              ThrowsMessage<CheckpointError>(HasSubstr(
+                  "region 'block': must_save() and must_recompute() are both called for one value, "
+                  "a result of aten::sin")));
 }
 
 TEST_F(Pinning, ARegionWithoutAPolicyCannotSave) {
@@ -138,27 +139,28 @@ TEST_F(Pinning, ARegionWithoutAPolicyCannotSave) {
   EXPECT_THAT(
       [&] {
         checkpoint(
-            {.name = "block"}, [](const at::Tensor& t) { return save(t.sin()).exp(); }, x);
+            {.name = "block"}, [](const at::Tensor& t) { return must_save(t.sin()).exp(); }, x);
       },
-      ThrowsMessage<CheckpointError>(HasSubstr("'block': save() has been called, but the region "
-                                               "has no policy")));
+      ThrowsMessage<CheckpointError>(
+          HasSubstr("'block': must_save() has been called, but the region "
+                    "has no policy")));
 }
 
 TEST_F(Pinning, HasNoEffectOutsideOfRegionsAndOnInputs) {
   const at::Tensor x = leaf({4});
-  EXPECT_TRUE(save(x).is_same(x));
-  EXPECT_TRUE(recompute(x).is_same(x));
-  EXPECT_TRUE(name(x, "x").is_same(x));
+  EXPECT_TRUE(must_save(x).is_same(x));
+  EXPECT_TRUE(must_recompute(x).is_same(x));
+  EXPECT_TRUE(checkpoint_name(x, "x").is_same(x));
   const at::Tensor y = checkpoint(
       {.policy = policies::save_nothing()},
-      [](const at::Tensor& t) { return name(save(t), "x").sin().exp(); }, x);
+      [](const at::Tensor& t) { return checkpoint_name(must_save(t), "x").sin().exp(); }, x);
   expect_same_bits(gradients(y, {x}), gradients(x.sin().exp(), {x}));
 }
 
 TEST_F(Pinning, APolicyTellsMatmulsApartByName) {
   const auto code = [](const at::Tensor& t) {
-    const at::Tensor q = name(t.mm(t).tanh(), "q_proj");
-    const at::Tensor k = name(t.mm(t.t()).sigmoid(), "k_proj");
+    const at::Tensor q = checkpoint_name(t.mm(t).tanh(), "q_proj");
+    const at::Tensor k = checkpoint_name(t.mm(t.t()).sigmoid(), "k_proj");
     return q.mm(k).exp();
   };
   for (const std::string which : {"q_proj", "k_proj"}) {
@@ -229,7 +231,7 @@ TEST_F(Pinning, ABypassHidesCodeThatRunsDifferentlyOften) {
         const at::Tensor s = t.sin();
         at::Tensor scale;
         {
-          const BypassModeGuard hidden;
+          const PolicyBypassGuard hidden;
           scale = at::full({4}, 2.0);
           if (is_recomputing()) {
             scale = scale.mul(1).add_(1).sub_(1);
@@ -250,7 +252,7 @@ TEST_F(Pinning, ABypassThatReadsMoreInTheRecomputationIsAnError) {
         const at::Tensor s = t.sin();  // no slot, and no operator that is run again, needs it
         at::Tensor scale = at::full({4}, 2.0);
         if (is_recomputing()) {
-          const BypassModeGuard hidden;
+          const PolicyBypassGuard hidden;
           scale = scale + s.detach();
         }
         return (s * scale).exp();
@@ -264,4 +266,4 @@ TEST_F(Pinning, ABypassThatReadsMoreInTheRecomputationIsAnError) {
 }
 
 }  // namespace
-}  // namespace reprise::testing::pinning_test
+}  // namespace reprise::testing::value_annotations_test
