@@ -35,7 +35,7 @@ std::vector<std::string> names_of(Code&& code) {
   return names.found;
 }
 
-TEST(DispatchMode, SeesTheParts) {
+TEST(Interception, SeesTheParts) {
   const at::Tensor x = leaf({3, 4});
   const at::Tensor w = leaf({5, 4});
   EXPECT_THAT(names_of([&] { torch::linear(x, w); }), ElementsAre("t", "mm"));
@@ -44,7 +44,7 @@ TEST(DispatchMode, SeesTheParts) {
               ElementsAre("zeros", "_log_softmax", "nll_loss_forward"));
 }
 
-TEST(DispatchMode, SeesOperatorsOfEachKind) {
+TEST(Interception, SeesOperatorsOfEachKind) {
   const at::Tensor x = leaf({3, 4}).exp().detach();
   at::Tensor out = at::empty({3, 4});
   EXPECT_THAT(names_of([&] { x.sin_(); }), ElementsAre("sin_"));
@@ -58,13 +58,13 @@ TEST(DispatchMode, SeesOperatorsOfEachKind) {
   EXPECT_THAT(names_of([&] { at::mm(sparse, x.t()); }), ElementsAre("t", "mm"));
 }
 
-TEST(DispatchMode, SeesWhatRunsInInferenceMode) {
+TEST(Interception, SeesWhatRunsInInferenceMode) {
   const at::Tensor x = at::ones({3, 4});
   const c10::InferenceMode inference;
   EXPECT_THAT(names_of([&] { torch::linear(x, x); }), ElementsAre("linear"));
 }
 
-TEST(DispatchMode, ChangesNoResultAndNoGradient) {
+TEST(Interception, ChangesNoResultAndNoGradient) {
   const at::Tensor x = leaf({3, 4});
   const auto code = [&] { return torch::linear(x, x).softmax(-1).topk(2); };
   const auto expected = code();
@@ -77,7 +77,7 @@ TEST(DispatchMode, ChangesNoResultAndNoGradient) {
                             torch::autograd::grad({std::get<0>(expected).sum()}, {x})[0]));
 }
 
-TEST(DispatchMode, InnerScopesHideOuterOnes) {
+TEST(Interception, InnerScopesHideOuterOnes) {
   const at::Tensor x = at::ones({2});
   Names outer;
   const InterceptionScope scope(&outer);
@@ -91,7 +91,7 @@ TEST(DispatchMode, InnerScopesHideOuterOnes) {
   EXPECT_THAT(outer.found, ElementsAre("sin", "exp"));
 }
 
-TEST(DispatchMode, SeesNothingOutsideOfAScopeOrOnOtherThreads) {
+TEST(Interception, SeesNothingOutsideOfAScopeOrOnOtherThreads) {
   const at::Tensor x = at::ones({2});
   Names names;
   {
@@ -106,7 +106,7 @@ TEST(DispatchMode, SeesNothingOutsideOfAScopeOrOnOtherThreads) {
   EXPECT_THAT(names.found, IsEmpty());
 }
 
-TEST(DispatchMode, AnExceptionLeavesNoScope) {
+TEST(Interception, AnExceptionLeavesNoScope) {
   const at::Tensor x = at::ones({2, 3});
   Names names;
   {
@@ -120,7 +120,7 @@ TEST(DispatchMode, AnExceptionLeavesNoScope) {
 
 at::Tensor twice(const at::Tensor& x) { return x * 2; }
 
-TEST(DispatchMode, SeesOperatorsOfLibrariesThatAreLoadedLater) {
+TEST(Interception, SeesOperatorsOfLibrariesThatAreLoadedLater) {
   names_of([] {});  // installs
   const auto library = std::make_unique<torch::Library>(torch::Library::DEF, "reprise_loaded_later",
                                                         std::nullopt, __FILE__, __LINE__);
