@@ -3,12 +3,11 @@
 //
 // File: reprise.h
 //
-// Everything that most programs need of Reprise in one include. It includes no header of
-// torch::nn and none of c10d: the wrappers for modules stand in
-// "reprise/engine/checkpointed.h", what makes process groups in
+// The parts of Reprise that most programs need, in one include. It includes no header of torch::nn
+// and none of c10d: wrappers for modules are in "reprise/engine/checkpointed.h", process groups in
 // "reprise/partition/process_group.h".
 //
-// Not for a header of your own that is included in many places: name the one header that it needs
+// Not for a header that is itself included in many places: include the specific header there
 // (usually "reprise/engine/checkpoint.h").
 //
 // Example:

@@ -3,11 +3,10 @@
 //
 // File: activation_checkpointing_config.h
 //
-// DeepSpeed's section `activation_checkpointing`, by its own key names, for all regions at once:
-// what it asks for is made of our stores and options.
+// DeepSpeed's configuration section `activation_checkpointing`, with its own key names, applied to
+// all regions: each key maps to a store or an option of Reprise.
 //
-// Not for regions that want something of their own: `CheckpointOptions` says it for one region, and
-// comes first.
+// Not for the settings of one region: use `CheckpointOptions`, which take precedence.
 //
 // Example:
 //
@@ -15,8 +14,8 @@
 //   reprise::configure_checkpointing(config, reprise::stores::partitioned(tensor_parallel_group));
 //   h = reprise::checkpoint(block, h);  // its input is partitioned, offloaded, ... as configured
 //
-// Thread-safety: configure_checkpointing(), is_configured() and reset() are thread-safe; a
-// ConfigurationGuard concerns its thread.
+// Thread-safety: configure_checkpointing(), is_configured() and reset_configuration() are
+// thread-safe; a ConfigurationGuard affects its thread only.
 #ifndef REPRISE_ENGINE_ACTIVATION_CHECKPOINTING_CONFIG_H_
 #define REPRISE_ENGINE_ACTIVATION_CHECKPOINTING_CONFIG_H_
 
@@ -32,18 +31,18 @@
 namespace reprise {
 
 struct ActivationCheckpointingConfig {
-  // Each rank of the tensor-parallel group keeps a part of what all hold alike:
-  // `stores::partitioned(group)`, which configure_checkpointing() is given.
+  // Shards each input across the ranks of the tensor-parallel group, on which it is replicated:
+  // `stores::partitioned(group)`, to be passed to configure_checkpointing().
   bool partition_activations = false;
 
-  // What is kept goes to the host: `stores::host()`.
+  // Stores tensors on the host: `stores::host()`.
   bool cpu_checkpointing = false;
 
-  // What is kept on the device lies in one piece: `stores::slab()`. With cpu_checkpointing, which
-  // keeps nothing there, the host's buffers are used again by each step in any case.
+  // Stores tensors in one contiguous piece of device memory: `stores::slab()`. No effect with
+  // cpu_checkpointing, which stores none there and reuses the host's buffers in each step.
   bool contiguous_memory_optimization = false;
 
-  // How many tensors the first slab has room for. Without it the first step finds out.
+  // Capacity of the first slab, in tensors. Determined by the first step if unset.
   std::optional<std::int64_t> number_checkpoints = std::nullopt;
 
   // `CheckpointOptions::synchronize_boundary`.
@@ -52,13 +51,13 @@ struct ActivationCheckpointingConfig {
   // Times and bytes of each region in `memory_report()`: a `MemoryReportGuard`.
   bool profile = false;
 
-  // The section of that name in DeepSpeed's configuration, or the section alone. Keys that are not
-  // there keep their defaults, as does a `null`.
+  // Parses a DeepSpeed configuration with this section, or the section alone. Missing keys and
+  // `null` mean the default.
   //
-  // Throws std::invalid_argument, which names the key, for one that is unknown and for a value of
-  // another type; for text that is no JSON object, with the place.
+  // Throws: std::invalid_argument that names the key if it is unknown or its value has another
+  // type; with the position if the text is not a JSON object.
   [[nodiscard]] REPRISE_API static ActivationCheckpointingConfig from_json(std::string_view json);
-  // The same of a file. Throws std::invalid_argument if it cannot be read.
+  // The same for a file. Throws: also std::invalid_argument if it cannot be read.
   [[nodiscard]] REPRISE_API static ActivationCheckpointingConfig from_json_file(
       const std::string& path);
 
@@ -66,8 +65,8 @@ struct ActivationCheckpointingConfig {
                          const ActivationCheckpointingConfig&) = default;
 };
 
-// What has been said, of a configuration: the rest stays. For the arguments of a program, which
-// override its file.
+// The keys of a configuration to override; unset ones are unchanged. For a program's arguments,
+// which override its configuration file.
 struct ActivationCheckpointingOverrides {
   std::optional<bool> partition_activations = std::nullopt;
   std::optional<bool> cpu_checkpointing = std::nullopt;
@@ -79,23 +78,25 @@ struct ActivationCheckpointingOverrides {
 [[nodiscard]] REPRISE_API ActivationCheckpointingConfig with_overrides(
     ActivationCheckpointingConfig config, const ActivationCheckpointingOverrides& overrides);
 
-// From now on, for each region of the process whose forward starts and that has no `input_store` of
-// its own. A second call replaces the first.
+// Applies to each region of the process whose forward starts from now on and that has no
+// `input_store` of its own. A second call replaces the first.
 //
-// partitioned: for partition_activations, `stores::partitioned(group)`; else null.
+// partitioned: `stores::partitioned(group)` for partition_activations, otherwise null.
 //
-// Throws std::invalid_argument, which names the key: partition_activations without `partitioned`,
-// or the other way round; number_checkpoints without contiguous_memory_optimization, or below 1.
+// Throws: std::invalid_argument that names the key, if partition_activations is set without
+// `partitioned` or vice versa; if number_checkpoints is set without contiguous_memory_optimization,
+// or below 1.
 REPRISE_API void configure_checkpointing(const ActivationCheckpointingConfig& config,
                                          std::shared_ptr<ActivationStore> partitioned = nullptr);
-// Whether configure_checkpointing() was called, and reset() was not since.
+// Returns whether configure_checkpointing() was called and not reset since.
 [[nodiscard]] REPRISE_API bool is_configured();
-// As if never configured. Regions whose forward has run keep what they have.
+// Removes the configuration. Regions whose forward has run are unaffected.
 REPRISE_API void reset_configuration();
 
-// While alive, the same for the regions whose forward starts on this thread; the innermost guard
-// wins over others and over configure_checkpointing(). Throws what configure_checkpointing()
-// throws.
+// While alive, does the same for regions whose forward starts on this thread. The innermost guard
+// takes precedence over others and over configure_checkpointing().
+//
+// Throws: as configure_checkpointing().
 class [[nodiscard]] REPRISE_API ConfigurationGuard {
  public:
   explicit ConfigurationGuard(const ActivationCheckpointingConfig& config,
@@ -109,8 +110,8 @@ class [[nodiscard]] REPRISE_API ConfigurationGuard {
   std::unique_ptr<State> state_;
 };
 
-// `memory_report().to_string()` below a line with `message`, to the standard error stream, if
-// `force`, or if a configuration with `profile` is in force here: DeepSpeed's see_memory_usage.
+// Prints `message` and `memory_report().to_string()` to the standard error stream if `force` is set
+// or a configuration with `profile` is in force here. After DeepSpeed's see_memory_usage.
 REPRISE_API void see_memory_usage(std::string_view message, bool force = false);
 
 }  // namespace reprise

@@ -3,13 +3,13 @@
 //
 // File: checkpoint.h
 //
-// `checkpoint()` runs a callable and drops what autograd would keep of it for backward. The first
-// time backward asks for one of those tensors, the callable runs once more (a replay) and supplies
-// all of them. Gradients are bit-identical to a run without it, dropout included.
+// `checkpoint()` runs a callable and drops the tensors that autograd would save for backward. When
+// backward first asks for one of them, the callable runs again (the recomputation) and supplies all
+// of them. Gradients are bit-identical to a run without it, dropout included.
 //
-// What the callable writes to tensors from outside (batch-norm's statistics, counters, caches) it
-// writes once, in forward. Not for code whose other side effects must not happen twice and that
-// cannot ask `is_recomputing()`, and not worth it for code that saves nothing (a single addition).
+// Writes of the callable to tensors from outside (batch-norm's statistics, counters, caches) happen
+// once, in forward. Not for code whose other side effects must not happen twice and that cannot ask
+// `is_recomputing()`, and not worthwhile for code that saves nothing (a single addition).
 //
 // Example:
 //
@@ -18,8 +18,8 @@
 //   auto [h, loss] = rp::checkpoint({.name = "head"}, head_fn, x, mask, 3);
 //   y.sum().backward();  // block->forward runs again here
 //
-// Thread-safety: thread-safe. Regions are a matter of the calling thread; a backward may replay on
-// LibTorch's device threads.
+// Thread-safety: thread-safe. A region belongs to the calling thread; a backward may recompute it
+// on LibTorch's device threads.
 #ifndef REPRISE_ENGINE_CHECKPOINT_H_
 #define REPRISE_ENGINE_CHECKPOINT_H_
 
@@ -36,32 +36,30 @@
 
 namespace reprise {
 
-// Runs `fn(args...)` as a region and returns what it returns, unchanged.
+// Runs `fn(args...)` as a region. With grad mode off, calls `fn` and does nothing else.
 //
-// fn: anything `std::invoke` takes, a module holder, or an object (or pointer to one) with
+// fn: a callable as for `std::invoke`, a module holder, or an object (or pointer to one) with
 //   `forward(args...)`. It is copied into the region, or moved if passed as an rvalue; move-only
-//   callables must be passed as rvalues. A callable that calling can change (a mutable lambda) is
-//   copied, and each replay starts from the state in which it was passed. What it captures by
-//   reference must live until backward.
-// args: any copyable types. Tensors in them are found at any depth of std::optional, pair, tuple,
-//   variant, containers, arrays and aggregates of up to 16 members; they go through the
-//   saved-tensor hooks that surround the region, and a change in place before the replay is an
-//   error. Tensors inside other types (smart pointers, classes with private members) are kept as
-//   they are. A class can take part by a function `reprise_visit_tensors(T&, visitor)` found by
-//   argument-dependent lookup that calls `visitor(member)` for each member.
-//   None of the tensors needs to require grad. Nothing is done to the caller's tensors.
-// Results may be of any type, an argument included.
+//   callables must be passed as rvalues. A callable with mutable state (a mutable lambda) is
+//   copied, and each recomputation starts from the state in which it was passed. Objects captured
+//   by reference must live until backward.
+// args: of any copyable types. Tensors in them are found at any depth of std::optional, pair,
+// tuple,
+//   variant, containers, arrays and aggregates of up to 16 members; they pass through the
+//   saved-tensor hooks around the region, and an in-place change before the recomputation is an
+//   error. Tensors inside other types (smart pointers, classes with private members) are retained
+//   as they are. A class can opt in with a function `reprise_visit_tensors(T&, visitor)`, found by
+//   argument-dependent lookup, that calls `visitor(member)` for each member.
+//   Tensors need not require grad. The caller's tensors are not modified.
 //
-// Streams: the replay runs on the stream of the node that asks first; others wait by an event.
-// Nothing is synchronised, except as `DeterminismCheck::kValues` says.
+// Returns: the result of `fn`, of any type, unchanged; it may be an argument.
+// Throws: std::invalid_argument for contradictory options; c10::Error if saved-tensor hooks are
+//   disabled on this thread; exceptions of `fn`. Backward throws DeterminismError, MutationError,
+//   or exceptions of `fn` in the recomputation.
+// Stream: the recomputation runs on the stream of the node that asks first; others wait by an
+//   event. Does not synchronise, except for `DeterminismCheck::kValues`.
 //
-// With grad mode off, `fn` is simply called.
-//
-// Throws std::invalid_argument for options that contradict each other; c10::Error if saved-tensor
-// hooks are disabled on this thread; whatever `fn` throws. Backward throws DeterminismError,
-// MutationError, or whatever `fn` throws in the replay.
-//
-// Semantics after torch.utils.checkpoint (non-reentrant); docs/semantics.md lists the differences.
+// Follows torch.utils.checkpoint (non-reentrant); docs/semantics.md lists the differences.
 template <class F, class... Args>
 decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
   using engine_internal::ForwardRegion;

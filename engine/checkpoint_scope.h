@@ -3,14 +3,13 @@
 //
 // File: checkpoint_scope.h
 //
-// Activation checkpointing as a guard: what autograd would keep of the operators between its making
-// and its end is dropped, and computed again in backward by running those operators again that it
-// depends on. No callable is needed, and no code of the user's runs in backward.
+// Activation checkpointing as a guard: the tensors that autograd would save for operators between
+// its construction and its end are dropped, and recomputed in backward by dispatching again the
+// operators that they depend on. No callable is needed, and no user code runs in backward.
 //
-// Not for code whose recomputation must see something new: the operators are run again as they
-// were. Code that computes through pointers (`data_ptr()`, kernels launched by hand) is not seen;
-// what comes of it is kept instead, see docs/checkpoint-scope.md. `checkpoint()` runs the code
-// itself.
+// Not for code whose recomputation must see new state: the operators run again as recorded. Code
+// that computes through pointers (`data_ptr()`, custom kernel launches) is not recorded; its
+// results are retained instead, see docs/checkpoint-scope.md. `checkpoint()` runs the code itself.
 //
 // Example:
 //
@@ -20,9 +19,10 @@
 //   }
 //   loss(h).backward();
 //
-// Thread-safety: a scope concerns the thread that has made it, and must end there, before the
-// scopes and regions that were made earlier. One that ends otherwise goes on until its thread comes
-// by, and what it has saved is a CheckpointError in backward. Backward may run on any threads.
+// Thread-safety: a scope belongs to the thread that constructs it, and must end there, before
+// scopes and regions that were begun earlier. A scope that ends otherwise stays in effect until its
+// thread next reaches it, and reading its saved tensors in backward is a CheckpointError. Backward
+// may run on any threads.
 #ifndef REPRISE_ENGINE_CHECKPOINT_SCOPE_H_
 #define REPRISE_ENGINE_CHECKPOINT_SCOPE_H_
 
@@ -39,20 +39,23 @@ class ForwardRegion;
 
 class [[nodiscard]] REPRISE_API CheckpointScope {
  public:
-  // Begins the region. With grad mode off, nothing happens here or at the end. `replay` of the
-  // options says nothing here. Throws std::invalid_argument for options that contradict each other,
-  // c10::Error if saved-tensor hooks are disabled on this thread.
+  // Begins the region. With grad mode off, neither this nor the end has an effect. `options.replay`
+  // is ignored.
   //
-  // Kept until backward are the tensors from outside that a recomputation has to read, what the
-  // policy keeps, and a record of the operators. A tensor from outside that is changed in place
-  // afterwards is an error in backward, if backward needs it. Gradients, and tensors that backward
-  // reads, are those of a run without the scope, bit for bit.
+  // Until backward, the scope retains the tensors from outside that a recomputation reads, the
+  // results that the policy saves, and a record of the operators. If a tensor from outside that
+  // backward needs is modified in place afterwards, backward throws. Gradients are bit-identical to
+  // those of a run without the scope.
   //
-  // Streams: recomputation runs on the stream of the node that asks first; nothing is synchronised.
+  // Throws: std::invalid_argument for contradictory options; c10::Error if saved-tensor hooks are
+  //   disabled on this thread.
+  // Stream: the recomputation runs on the stream of the node that asks first; does not synchronise.
   explicit CheckpointScope(CheckpointOptions options = {});
 
-  // Ends the region, as does close(). Throws what the surrounding saved-tensor hooks throw when
-  // they are given the tensors from outside, unless an exception is leaving the scope.
+  // Ends the region, unless close() has.
+  //
+  // Throws: exceptions of the surrounding saved-tensor hooks, which receive the tensors from
+  //   outside, unless an exception is leaving the scope.
   ~CheckpointScope() noexcept(false);
   CheckpointScope(const CheckpointScope&) = delete;
   CheckpointScope& operator=(const CheckpointScope&) = delete;

@@ -4,8 +4,8 @@
 // File: checkpoint_sequential.h
 //
 // `checkpoint_sequential()` runs a list of functions, each on the result of the one before, as a
-// few regions of equal length. With n functions, sqrt(n) segments make the least of memory for one
-// more forward (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+// few regions of equal length. With n functions, sqrt(n) segments minimise peak memory at the cost
+// of one extra forward (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
 //
 // Not for functions that take more than one value, or that share intermediate results across
 // segments: call `checkpoint()` for each span instead.
@@ -35,26 +35,27 @@
 
 namespace reprise {
 
-// Runs `functions` on `input` and returns the last one's result. The first `segments - 1` segments
-// of floor(n / segments) functions each are regions; the rest, with the remainder, runs plainly,
-// since its tensors would be wanted at once in backward.
+// Runs `functions` on `input`. The first `segments - 1` segments of floor(n / segments) functions
+// each are regions; the last one, with the remainder, runs plainly, since backward would ask for
+// its tensors immediately.
 //
 // functions: a torch::nn::Sequential (holder or implementation), or any range of callables, module
-//   holders, or pointers to objects with `forward(value)`. The regions own copies of them (of
-//   holders and pointers: shared ownership), so the list itself may go.
+//   holders, or pointers to objects with `forward(value)`. The regions own copies (for holders and
+//   pointers: shared ownership), so the list itself may be destroyed.
 // segments: 1 to the number of functions.
 // input: one value, of the type that the functions return, or convertible to it; usually a tensor
-//   of any shape. The elements of a torch::nn::Sequential need not agree on a type; the last one
-//   must return a tensor.
+//   of any shape. The elements of a torch::nn::Sequential may differ in type; the last one must
+//   return a tensor.
 //
-// Region i is named "<name>[i]" if `options.name` is not empty. Streams, synchronisation and what
-// backward throws: as `checkpoint()` with the same options. Gradients: bit-identical to running the
-// functions plainly.
+// Region i is named "<name>[i]" unless `options.name` is empty. Gradients are bit-identical to
+// running the functions plainly.
 //
-// Throws std::invalid_argument for an empty list, or `segments` out of range, before any function
-// runs; whatever a function throws.
+// Returns: the last function's result.
+// Throws: std::invalid_argument for an empty list or `segments` out of range, before any function
+//   runs; exceptions of a function. Backward: as `checkpoint()` with the same options.
+// Stream: as `checkpoint()`.
 //
-// Semantics after torch.utils.checkpoint.checkpoint_sequential.
+// Follows torch.utils.checkpoint.checkpoint_sequential.
 template <engine_internal::FunctionList Functions, class Input>
 auto checkpoint_sequential(const CheckpointOptions& options, const Functions& functions,
                            std::int64_t segments, Input&& input) {
@@ -84,13 +85,13 @@ auto checkpoint_sequential(const Functions& functions, std::int64_t segments, In
                                std::forward<Input>(input));
 }
 
-// The same for modules that are known by their base class only: a torch::nn::ModuleList (holder or
+// The same for modules known by their base class: a torch::nn::ModuleList (holder or
 // implementation), or a range of std::shared_ptr<torch::nn::Module>. `FirstModule` and
-// `OtherModules` name the types that the elements may have (`Block` or `BlockImpl`), tried in turn;
-// each needs a `forward` of one value, and the value has the type that the first one returns.
+// `OtherModules` are the possible types of the elements (`Block` or `BlockImpl`), tried in turn;
+// each needs a `forward` of one value, which has the type that the first one returns.
 //
-// Throws, besides, std::invalid_argument that names the index and the type of an element that is of
-// none of the types, before any of them runs.
+// Throws: also std::invalid_argument that names the index and type of an element of another type,
+//   before any module runs.
 template <class FirstModule, class... OtherModules, engine_internal::FunctionList List, class Input>
 auto checkpoint_sequential(const CheckpointOptions& options, const List& modules,
                            std::int64_t segments, Input&& input) {

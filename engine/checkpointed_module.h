@@ -3,9 +3,10 @@
 //
 // File: checkpointed_module.h
 //
-// What every module whose forward is a region has in common, whatever its type: its options can be
-// changed, and the module inside can be reached. Found from a torch::nn::Module by `as`. To make
-// such modules, see checkpointed.h.
+// The common interface of all modules whose forward is a region: changes their options and gives
+// access to the inner module. Obtained from a torch::nn::Module with `as`.
+//
+// Not for making such modules: see checkpointed.h and apply_checkpointing.h.
 //
 // Example:
 //
@@ -32,12 +33,12 @@ class REPRISE_API CheckpointedModule {
  public:
   virtual ~CheckpointedModule();
 
-  // The options of the regions that start from now on; std::nullopt: forward runs plainly.
+  // Sets the options of regions that start from now on; std::nullopt: forward runs plainly.
   void set_checkpoint_options(std::optional<CheckpointOptions> options) noexcept;
   [[nodiscard]] const std::optional<CheckpointOptions>& checkpoint_options() const noexcept;
 
-  // The module whose forward runs in the region. Of a `Checkpointed<Linear>` this is itself, a
-  // torch::nn::LinearImpl; of a wrapper that `apply_checkpointing()` made, the wrapped one.
+  // Returns the module whose forward runs in the region: for a `Checkpointed<Linear>` itself, a
+  // torch::nn::LinearImpl; for a wrapper made by `apply_checkpointing()`, the wrapped module.
   [[nodiscard]] virtual torch::nn::Module& inner_module() noexcept = 0;
   [[nodiscard]] virtual const torch::nn::Module& inner_module() const noexcept = 0;
 

@@ -3,11 +3,11 @@
 //
 // File: cpu_memory.h
 //
-// Counts the bytes of LibTorch's CPU tensors exactly, over all threads, and can refuse to go above
-// a limit. LibTorch itself keeps no such count for the CPU. The counter replaces the process's CPU
-// allocator by one that adds a 64-byte header to each block; it cannot be taken out again.
+// Counts the bytes of LibTorch's CPU tensors exactly, over all threads, and can enforce a limit.
+// LibTorch itself has no such counter for the CPU. The counter replaces the process's CPU allocator
+// with one that adds a 64-byte header to each block; it cannot be removed.
 //
-// Not for programs that install a CPU allocator of their own.
+// Not for programs that install their own CPU allocator.
 //
 // Example:
 //
@@ -15,7 +15,7 @@
 //   reprise::set_cpu_memory_limit(200 << 20);
 //   auto before = reprise::cpu_memory().current_bytes;
 //
-// Thread-safety: thread-safe; a few atomic operations an allocation.
+// Thread-safety: thread-safe; a few atomic operations per allocation.
 #ifndef REPRISE_ENGINE_CPU_MEMORY_H_
 #define REPRISE_ENGINE_CPU_MEMORY_H_
 
@@ -27,28 +27,30 @@
 namespace reprise {
 
 struct CpuMemory {
-  std::int64_t current_bytes = 0;  // as asked for by tensors, without padding
+  std::int64_t current_bytes = 0;  // requested by tensors, without padding
   std::int64_t peak_bytes = 0;     // since the start or the last reset
-  std::int64_t allocations = 0;    // blocks handed out since the start, monotone
+  std::int64_t allocations = 0;    // blocks allocated since the start, monotone
 };
 
-// Installs the counter, once a process; later calls do nothing. Blocks that exist already are not
-// counted, nor is freeing them; a tensor made before stays with the allocator it has when resized.
+// Installs the counter, once per process; later calls have no effect. Existing blocks are not
+// counted, nor is freeing them; an existing tensor that is resized stays with its allocator.
 REPRISE_API void install_cpu_memory_counter();
 
 [[nodiscard]] REPRISE_API bool is_cpu_memory_counter_installed() noexcept;
 
-// All zero if the counter is not installed.
+// Returns the counts, all zero if the counter is not installed.
 [[nodiscard]] REPRISE_API CpuMemory cpu_memory() noexcept;
 
-// Makes the current bytes the peak.
+// Resets the peak to the current bytes.
 REPRISE_API void reset_peak_cpu_memory() noexcept;
 
-// An allocation that would bring the current bytes above `limit_bytes` throws c10::OutOfMemoryError
-// that says how much was asked for, how much is in use, and the limit; std::nullopt lifts it.
-// Exact also when several threads allocate at once. A limit below the current bytes is allowed:
-// then nothing more can be allocated until enough is freed. Throws CheckpointError if the counter
-// is not installed, std::invalid_argument for a negative limit.
+// From now on an allocation that would bring the current bytes above `limit_bytes` throws a
+// c10::OutOfMemoryError with the requested bytes, the bytes in use, and the limit; std::nullopt
+// removes the limit. Exact also if several threads allocate at once. A limit below the current
+// bytes is allowed: allocations then fail until enough is freed.
+//
+// Throws: CheckpointError if the counter is not installed; std::invalid_argument for a negative
+//   limit.
 REPRISE_API void set_cpu_memory_limit(std::optional<std::int64_t> limit_bytes);
 
 }  // namespace reprise

@@ -3,18 +3,19 @@
 //
 // File: debug_mode.h
 //
-// Turns debug mode of regions on or off from outside, when their options are not at hand. In debug
+// Turns debug mode of regions on or off from outside, without access to their options. In debug
 // mode a region records its operators with C++ stack traces, and a DeterminismError shows both
-// lists from the first difference on. Nothing is collected while it is off. For hunting a mismatch,
-// not for training: a stack trace is taken for every operator.
+// lists from the first difference on. Nothing is recorded while it is off.
+//
+// Not for training: a stack trace is taken for every operator.
 //
 // Example:
 //
 //   reprise::DebugModeGuard debug(true);
 //   train_one_step(model);
 //
-// Thread-safety: the guard concerns the calling thread; `set_checkpoint_debug_enabled` is
-// thread-safe and concerns the process.
+// Thread-safety: the guard affects the calling thread; `set_checkpoint_debug_enabled` is
+// thread-safe and affects the process.
 #ifndef REPRISE_ENGINE_DEBUG_MODE_H_
 #define REPRISE_ENGINE_DEBUG_MODE_H_
 
@@ -30,11 +31,11 @@ class ThreadStackEntry;
 }
 
 // Overrides `CheckpointOptions::debug` for every region of the process whose forward starts from
-// now on; std::nullopt leaves it to the options again.
+// now on; std::nullopt returns to the options.
 REPRISE_API void set_checkpoint_debug_enabled(std::optional<bool> enabled) noexcept;
 
-// While alive, overrides the options and `set_checkpoint_debug_enabled` for the regions whose
-// forward starts on this thread; the innermost guard wins.
+// While alive, overrides the options and `set_checkpoint_debug_enabled` for regions whose forward
+// starts on this thread. The innermost guard takes precedence.
 class [[nodiscard]] REPRISE_API DebugModeGuard {
  public:
   explicit DebugModeGuard(bool enabled);

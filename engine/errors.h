@@ -3,9 +3,9 @@
 //
 // File: errors.h
 //
-// What Reprise throws by itself. Everything derives from `c10::Error`, so a program that already
-// catches LibTorch's errors catches these too. Exceptions of user code pass through unchanged.
-// Options that contradict each other are `std::invalid_argument`.
+// The exceptions of regions. All derive from `reprise::Error` and so from `c10::Error`: a program
+// that catches LibTorch's errors catches these as well. Exceptions of user code pass unchanged;
+// contradictory options are a `std::invalid_argument`.
 //
 // Example:
 //
@@ -24,21 +24,21 @@
 
 namespace reprise {
 
-// A region cannot be replayed, or was used at the wrong moment.
+// A region cannot be recomputed, or was used at the wrong moment.
 class REPRISE_API CheckpointError : public Error {
  public:
   using Error::Error;
 };
 
-// The replay saved something else than forward did: another number of tensors, other metadata,
-// other values. The message names the region and each slot that differs.
+// The recomputation differs from forward: in the number of saved tensors, their metadata, their
+// values, or the operators that made them. The message names the region and each slot that differs.
 class REPRISE_API DeterminismError : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
 };
 
-// A tensor that the region reads, an input or a captured one, was changed in place between forward
-// and replay, or by the replay itself.
+// A tensor that the region reads, an input or a captured one, was modified in place between forward
+// and recomputation, or by the recomputation itself.
 class REPRISE_API MutationError : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;

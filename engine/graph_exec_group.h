@@ -3,23 +3,25 @@
 //
 // File: graph_exec_group.h
 //
-// Makes several backwards share one replay a region (one session). For backward split over several
-// calls on the same graph: gradients of activations first and of weights later, say, as pipeline
-// schedules do. Recomputed tensors that nobody took stay alive until `release()`, or until the
-// group is destroyed; so do not enter a group around ordinary training.
+// Makes several backwards share one recomputation per region (one session). For a backward that is
+// split over several calls on the same graph, such as gradients of activations first and of weights
+// later, as pipeline schedules do.
+//
+// Not for ordinary training: recomputed tensors that no backward has taken stay alive until
+// `release()`, or until the group is destroyed.
 //
 // Example:
 //
 //   reprise::GraphExecGroup group;
 //   {
 //     reprise::GraphExecGroupGuard entered(group);
-//     auto gy = torch::autograd::grad({z}, {y}, ...);  // replays the regions it needs
-//     auto gx = torch::autograd::grad({y}, {x}, gy);   // replays none of them again
+//     auto gy = torch::autograd::grad({z}, {y}, ...);  // recomputes the regions it needs
+//     auto gx = torch::autograd::grad({y}, {x}, gy);   // recomputes none of them again
 //   }
 //   group.release();
 //
 // Thread-safety: a group is thread-safe and may be entered on several threads at once; a guard
-// belongs to the thread that made it, and travels to the device threads of a backward.
+// belongs to the thread that constructs it, and applies to the device threads of its backwards.
 #ifndef REPRISE_ENGINE_GRAPH_EXEC_GROUP_H_
 #define REPRISE_ENGINE_GRAPH_EXEC_GROUP_H_
 
@@ -37,20 +39,22 @@ class GroupScope;
 class REPRISE_API GraphExecGroup {
  public:
   GraphExecGroup();
-  // Releases.
+  // Calls release().
   ~GraphExecGroup();
   GraphExecGroup(GraphExecGroup&&) noexcept;
   GraphExecGroup& operator=(GraphExecGroup&&) noexcept;
   GraphExecGroup(const GraphExecGroup&) = delete;
   GraphExecGroup& operator=(const GraphExecGroup&) = delete;
 
-  // Replays now, on this thread, in the order of their forward, all living regions whose forward
-  // ran while the group was entered and that this group's session has not replayed yet; a later
-  // backward inside the group then finds the tensors ready. Errors: as a backward that replays.
+  // Recomputes now, on this thread and in the order of their forward, all live regions whose
+  // forward ran while the group was entered and that this group has not recomputed yet; a later
+  // backward inside the group finds the tensors ready.
+  //
+  // Throws: as a backward that recomputes.
   void recompute_now();
 
-  // Drops the recomputed tensors of this group's session. The group can be used again: the next
-  // request replays anew. Idempotent.
+  // Releases the recomputed tensors of this group. The group can be used again: the next request
+  // starts a new recomputation. Idempotent.
   void release();
 
  private:
@@ -59,7 +63,8 @@ class REPRISE_API GraphExecGroup {
 };
 
 // While alive, backwards called on this thread belong to `group`, which must outlive the guard.
-// Throws CheckpointError if a group is entered on this thread already: groups do not nest.
+//
+// Throws: CheckpointError if a group is already entered on this thread: groups do not nest.
 class [[nodiscard]] REPRISE_API GraphExecGroupGuard {
  public:
   explicit GraphExecGroupGuard(GraphExecGroup& group);
@@ -67,7 +72,7 @@ class [[nodiscard]] REPRISE_API GraphExecGroupGuard {
   GraphExecGroupGuard(const GraphExecGroupGuard&) = delete;
   GraphExecGroupGuard& operator=(const GraphExecGroupGuard&) = delete;
 
-  // True if a group is entered on this thread.
+  // Returns whether a group is entered on this thread.
   [[nodiscard]] static bool is_active() noexcept;
 
  private:

@@ -3,8 +3,8 @@
 //
 // File: memory_report.h
 //
-// What activation checkpointing saved, in bytes: memory of each device now and at its peak, and per
-// region what was dropped, kept and replayed.
+// The effect of activation checkpointing, in bytes: current and peak memory of each device, and per
+// region the bytes dropped and saved, and the recomputations.
 //
 // Example:
 //
@@ -29,22 +29,22 @@
 
 namespace reprise {
 
-// One device's allocator. For the CPU all are zero unless `install_cpu_memory_counter()` was
-// called.
+// The memory of one device's allocator. For the CPU all figures are zero unless
+// `install_cpu_memory_counter()` was called.
 struct DeviceMemory {
   std::string device;  // "cpu", "cuda:0"
   std::int64_t current_bytes = 0;
   std::int64_t peak_bytes = 0;
 };
 
-// All calls of one operator, in regions of one name, for which the decision was the same.
+// The calls of one operator with the same decision, in regions of one name.
 struct OperatorReport {
   std::string name;  // "aten::add.Tensor"
   CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
-  std::int64_t calls = 0;                   // in forward
-  std::int64_t kept_bytes = 0;              // of their results; what nothing needs is not kept
-  std::int64_t dropped_bytes = 0;           // of their results, the rest
-  std::int64_t replays = 0;                 // calls that a replay ran again
+  std::int64_t calls = 0;          // in forward
+  std::int64_t kept_bytes = 0;     // of their results; results that are not needed are not saved
+  std::int64_t dropped_bytes = 0;  // of their other results
+  std::int64_t replays = 0;        // calls that a recomputation repeated
   std::chrono::nanoseconds replay_time{0};  // host time of those
 };
 
@@ -54,23 +54,23 @@ struct RegionReport {
   std::int64_t runs = 0;                     // forward runs
   std::chrono::nanoseconds forward_time{0};  // host time of those
   std::int64_t slots = 0;                    // tensors that autograd saved
-  std::int64_t dropped_bytes = 0;            // bytes of those tensors, a storage counted once a run
-  // Bytes of the inputs, and of what a policy keeps, as put: what a store makes of them (a part, a
-  // file, fewer bits) its own counters tell.
+  std::int64_t dropped_bytes = 0;            // bytes of those tensors, each storage once per run
+  // Bytes of the inputs and of the results that a policy saves, before a store reduces them (to a
+  // shard, a file, fewer bits); the store has counters of its own.
   std::int64_t kept_bytes = 0;
   std::int64_t replays = 0;
-  // Host time on the replaying threads. Like forward_time it is that of the device's kernels too
-  // with `CheckpointOptions::synchronize_boundary`.
+  // Host time on the recomputing threads. With `CheckpointOptions::synchronize_boundary` it
+  // includes the device's kernels, as does forward_time.
   std::chrono::nanoseconds replay_time{0};
 
-  // Of regions with a tape: the operators on it, the bytes of that record, and, part of kept_bytes,
-  // what had to be kept because no operator that the dispatcher saw has made it.
+  // For regions with a tape: the number of operators on it, the bytes of that record, and, as a
+  // part of kept_bytes, the bytes retained because they were produced outside the dispatcher.
   std::int64_t tape_operators = 0;
   std::int64_t tape_bytes = 0;
   std::int64_t untracked_bytes = 0;
 
-  // Under a policy: what it was asked for, and the entries of it that have matched nothing in any
-  // region (`Policy::unmatched`).
+  // Under a policy: the operators that it was asked for, and its entries that have matched none in
+  // any region (`Policy::unmatched`).
   std::vector<OperatorReport> operators;
   std::vector<std::string> unmatched;
 };
@@ -79,23 +79,26 @@ struct MemoryReport {
   std::vector<DeviceMemory> devices;
   std::vector<RegionReport> regions;  // in the order of their first forward
 
-  // A table of devices and regions for people.
+  // Returns a human-readable table of devices and regions.
   [[nodiscard]] REPRISE_API std::string to_string() const;
-  // Tables for people, one a region with a policy: what was decided for each operator, and at what
-  // price.
+  // Returns human-readable tables, one per region with a policy: the decision for each operator,
+  // and its cost.
   [[nodiscard]] REPRISE_API std::string explain() const;
 };
 
-// Memory of the CPU and of each accelerator device that is in use now (none is woken by asking) and
-// whose allocator counts (c10::DeviceAllocator), and the regions since collection began. Does not
-// synchronise.
+// Returns the memory of the CPU and of each accelerator device that is in use (an idle device is
+// not initialised) and whose allocator has statistics (c10::DeviceAllocator), and the regions since
+// collection began.
+//
+// Stream: does not synchronise.
 [[nodiscard]] REPRISE_API MemoryReport memory_report();
 
-// `memory_report().explain()`.
+// Returns `memory_report().explain()`.
 [[nodiscard]] REPRISE_API std::string explain_policies();
 
-// While any is alive, regions whose forward starts are counted for `memory_report()`. The figures
-// start from nothing when the first guard is made, and stay readable after the last has gone.
+// While any guard is alive, regions whose forward starts are counted for `memory_report()`. The
+// figures start at zero when the first guard is constructed, and remain readable after the last one
+// is destroyed.
 class [[nodiscard]] REPRISE_API MemoryReportGuard {
  public:
   MemoryReportGuard();

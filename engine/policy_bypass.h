@@ -3,25 +3,25 @@
 //
 // File: policy_bypass.h
 //
-// Hides code of a region from its policy: code that runs differently often in forward and in the
-// recomputation, such as the gathering of sharded parameters, a lazily filled cache, or logging.
-// Under a policy all other code must run the same operators each time.
+// Excludes code of a region from its policy: code that runs a different number of times in forward
+// and in the recomputation, such as gathering sharded parameters, filling a cache lazily, or
+// logging. Under a policy all other code must run the same operators each time.
 //
-// Not for results that are to be kept: what is hidden is computed again whenever the region is. It
-// may read a tensor that the region has computed if it reads it in forward as well; what it reads
-// in the recomputation only may not be there, which is a DeterminismError.
+// Not for results to save: excluded code runs whenever the region is recomputed. It may read a
+// tensor that the region has computed if it reads it in forward as well; a tensor that it reads in
+// the recomputation alone may be missing, which is a DeterminismError.
 //
 // Example:
 //
 //   at::Tensor forward(const at::Tensor& x) {
 //     {
-//       reprise::PolicyBypassGuard hidden;
+//       reprise::PolicyBypassGuard bypass;
 //       weights.gather_unless_cached();
 //     }
 //     return at::linear(x, weights.full());
 //   }
 //
-// Thread-safety: guards concern the calling thread.
+// Thread-safety: guards affect the calling thread only.
 #ifndef REPRISE_ENGINE_POLICY_BYPASS_H_
 #define REPRISE_ENGINE_POLICY_BYPASS_H_
 
@@ -35,10 +35,10 @@ namespace hooks_internal {
 class ThreadStackEntry;
 }
 
-// While alive, policies are not asked for the operators of this thread, and a recomputation does
-// not count them; it runs them each time. What they write of tensors from outside the region is
-// still written in forward only, and what they save for backward is dropped and recomputed like all
-// of the region's. No effect outside of regions and in regions without a policy. Guards nest.
+// While alive, policies are not asked for operators of this thread, and a recomputation does not
+// count them but runs them each time. Their writes to tensors from outside the region still happen
+// in forward only, and the tensors that they save for backward are dropped and recomputed like
+// others of the region. No effect outside of regions and in regions without a policy. Guards nest.
 class [[nodiscard]] REPRISE_API PolicyBypassGuard {
  public:
   PolicyBypassGuard();

@@ -3,8 +3,8 @@
 //
 // File: recomputing.h
 //
-// Tells a region's code whether it runs for the first time or in a replay, so that a side effect
-// (a counter, a log line, a metric) can be kept to once.
+// Tells a region's code whether it runs in forward or in a recomputation, so that a side effect (a
+// counter, a log line, a metric) can be limited to one.
 //
 // Example:
 //
@@ -13,10 +13,10 @@
 //     return layer->forward(x);
 //   }, x);
 //
-// Do not let it change which operators run on tensors that need gradients: the replay must save
-// what forward saved.
+// Not for choosing between operators on tensors that require gradients: a recomputation must save
+// the same tensors as forward.
 //
-// Thread-safety: thread-safe; the answer is about the calling thread.
+// Thread-safety: thread-safe; refers to the calling thread.
 #ifndef REPRISE_ENGINE_RECOMPUTING_H_
 #define REPRISE_ENGINE_RECOMPUTING_H_
 
@@ -24,7 +24,7 @@
 
 namespace reprise {
 
-// True on a thread that is replaying a region, false otherwise. Costs one thread-local read.
+// Returns whether this thread is recomputing a region. Costs one thread-local read.
 [[nodiscard]] REPRISE_API bool is_recomputing() noexcept;
 
 }  // namespace reprise

@@ -3,11 +3,11 @@
 //
 // File: value_annotations.h
 //
-// Says in a region's code what its policy cannot know: that a value must be kept, or must not be,
-// or what it is called. For decisions that a recomputation must not take anew (the experts a router
-// chose, a top-k), and to tell one matmul from another.
+// Annotates values in a region's code: a value must be saved, must be recomputed, or has a name
+// that the policy sees. For decisions that a recomputation must not repeat (the experts that a
+// router chose, a top-k), and to distinguish one matmul from another.
 //
-// Not a policy: what applies to whole kinds of operators stands better in one (policies.h).
+// Not for whole kinds of operators: use a policy (policies.h).
 //
 // Example:
 //
@@ -19,12 +19,13 @@
 //         return attend(reprise::checkpoint_name(q(x), "q_proj"), k(x)) + mix(x, weights, experts);
 //       }, x);
 //
-// Each of them concerns the value: the memory that an operator of the region has made, which the
-// tensor may be a view of, as it is at the time of the call. None has an effect outside of regions,
-// in a recomputation, where no gradients are recorded, or for what the region has not made (its
-// inputs are kept anyway). In nested regions they concern each of them that has a policy.
+// Each applies to the value: the contents, at the time of the call, of the memory that an operator
+// of the region has made and that the tensor may be a view of. None has an effect outside of
+// regions, in a recomputation, if no gradients are recorded, or for tensors that the region has not
+// made (inputs are retained anyway). In nested regions they apply to each region with a policy.
+// None copies or synchronises.
 //
-// Thread-safety: they concern the regions of the calling thread.
+// Thread-safety: they apply to the regions of the calling thread.
 #ifndef REPRISE_ENGINE_VALUE_ANNOTATIONS_H_
 #define REPRISE_ENGINE_VALUE_ANNOTATIONS_H_
 
@@ -36,24 +37,29 @@
 
 namespace reprise {
 
-// Keeps the value whatever the policy says, like CheckpointPolicy::MUST_SAVE; of a view, the whole
-// of what it is a view of. Returns the tensor as it is. Copies nothing, does not synchronise.
-// CheckpointError if the region has no policy (give it policies::save_nothing()), if
-// must_recompute() was called for the value, or if the region has read the memory and then written
-// to it in place.
+// Saves the value regardless of the policy, like CheckpointPolicy::MUST_SAVE; for a view, its whole
+// base.
+//
+// Returns: `tensor`, unchanged.
+// Throws: CheckpointError if the region has no policy (use policies::save_nothing()), if
+//   must_recompute() was called for the value, or if the region has read the memory and then
+//   written to it in place.
 REPRISE_API at::Tensor must_save(const at::Tensor& tensor);
 
-// Does not keep the value whatever the policy says, like CheckpointPolicy::MUST_RECOMPUTE. Returns
-// the tensor as it is. CheckpointError if must_save() was called for the value, or if it depends on
-// one that is kept as a later write in place has left it.
+// Recomputes the value regardless of the policy, like CheckpointPolicy::MUST_RECOMPUTE.
+//
+// Returns: `tensor`, unchanged.
+// Throws: CheckpointError if must_save() was called for the value, or if it depends on a value that
+//   is saved as of after a later write in place.
 REPRISE_API at::Tensor must_recompute(const at::Tensor& tensor);
 
-// Offers the value to the region's policy under a name (`PolicyContext::name`), as
-// policies::save_named() understands it. Whatever the policy answers replaces its answer for the
-// operator, but for PREFER_RECOMPUTE, which leaves that as it is. After jax.ad_checkpoint's
-// checkpoint_name. Returns the tensor as it is. CheckpointError where must_save() or
-// must_recompute() would fail, but not for regions without a policy: there is nobody to tell the
-// name.
+// Offers the value to the region's policy under a name (`PolicyContext::name`), as used by
+// policies::save_named(). The policy's answer replaces its answer for the operator, unless it is
+// PREFER_RECOMPUTE, which changes nothing. After jax.ad_checkpoint.checkpoint_name. No effect in
+// regions without a policy.
+//
+// Returns: `tensor`, unchanged.
+// Throws: CheckpointError in the cases of must_save() and must_recompute().
 REPRISE_API at::Tensor checkpoint_name(const at::Tensor& tensor, std::string_view name);
 
 }  // namespace reprise
