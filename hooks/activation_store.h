@@ -3,12 +3,12 @@
 //
 // File: activation_store.h
 //
-// Where a tensor lives between forward and backward: the interface of all stores. The ready ones
-// stand in stores.h; `StoreGuard` uses one around any code.
+// The interface of stores: a place for a tensor between forward and backward. Ready stores are in
+// stores.h; `StoreGuard` applies one to any code.
 //
-// Not for tensors that are cheaper to compute again than to keep: that is `reprise::checkpoint()`.
+// Not for tensors that are cheaper to recompute than to store: use `reprise::checkpoint()`.
 //
-// Example (a store that counts what it keeps):
+// Example (a store that counts bytes):
 //
 //   class CountingStore final : public reprise::ActivationStore {
 //    public:
@@ -19,12 +19,12 @@
 //     ...
 //   };
 //
-// Thread-safety: stores and stored tensors are thread-safe: the threads of a backward get, and
-// prefetch for each other.
+// Thread-safety: stores and stored tensors must be thread-safe: the threads of a backward call
+// get(), and prefetch() for each other.
 //
 // Hooks and regions call stores with grad mode, autocast and saved-tensor hooks off, and regions do
-// not see the operators that a store runs. A store must not hold a lock of its own while it runs
-// operators, lets go of tensors, or calls another store: an allocator may call back.
+// not see the operators that a store runs. A store must not hold its lock while it runs operators,
+// releases tensors, or calls another store: an allocator may call back.
 #ifndef REPRISE_HOOKS_ACTIVATION_STORE_H_
 #define REPRISE_HOOKS_ACTIVATION_STORE_H_
 
@@ -39,7 +39,7 @@
 
 namespace reprise {
 
-// One tensor in a store. Destroying it gives up what the store holds of it.
+// One tensor in a store. Its destruction releases the tensor from the store.
 class REPRISE_API StoredTensor {
  public:
   StoredTensor() = default;
@@ -47,24 +47,25 @@ class REPRISE_API StoredTensor {
   StoredTensor& operator=(const StoredTensor&) = delete;
   virtual ~StoredTensor();
 
-  // Starts to bring the tensor back to its device, and does not wait for it. May be called early,
-  // more than once, or never. Does nothing where that is of no use.
+  // Starts to fetch the tensor to its device, without waiting. May be called early, more than once,
+  // or never. No effect by default.
   virtual void prefetch() {}
 
-  // The tensor: values (exactly, unless the store is a lossy one), shape, strides, dtype, device
-  // and requires-grad are those that were put; it has no graph. Ready on the current stream of its
-  // device. May be called again. It may share memory with what the store holds, with what another
-  // call gives, or with the tensor that was put: do not change it in place, nor resize it. Throws
-  // c10::Error if the tensor was changed in place after it had been put, as far as that spoils what
-  // the store holds.
+  // Returns the tensor: values (exactly, unless the store is lossy), shape, strides, dtype, device
+  // and requires-grad are those of the tensor that was put; it has no graph. May be called again.
+  // The result may share memory with the store's, with that of another call, or with the tensor
+  // that was put: do not modify or resize it.
+  //
+  // Throws: c10::Error if the tensor was modified in place after put(), if that has modified the
+  //   store's contents.
+  // Stream: ready on the current stream of its device.
   virtual at::Tensor get() = 0;
 
-  // The same in memory that nobody else sees now or later: it may be changed in place and resized.
-  // Unless overridden, a copy of what get() gives; a store that brings the tensor back into new
-  // memory anyway overrides it.
+  // The same in memory that is not shared: it may be modified and resized. Returns a copy of the
+  // result of get() by default; a store that fetches into new memory anyway overrides it.
   virtual at::Tensor get_own();
 
-  // Bytes that are held on the tensor's device for it now.
+  // Returns the bytes held on the tensor's device for it now.
   [[nodiscard]] virtual std::size_t device_bytes() const = 0;
 };
 
@@ -75,25 +76,28 @@ class REPRISE_API ActivationStore {
   ActivationStore& operator=(const ActivationStore&) = delete;
   virtual ~ActivationStore();
 
-  // Takes the values of `tensor` as they are on the current stream of its device, in any layout,
-  // shape and dtype. Never changes its argument, nor holds its graph.
+  // Stores `tensor`, of any layout, shape and dtype. Never modifies its argument, nor holds its
+  // graph.
+  //
+  // Stream: reads the values as of the current stream of the tensor's device.
   virtual std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) = 0;
 
-  // Puts tensors that will be asked for together, as the inputs of a region are; `owner` names
-  // whose they are in messages, and may be empty. Gives as many in the same order. Unless
-  // overridden, each by itself: a store for which one large transfer is better than many small ones
-  // overrides it, and one that hands on should hand on together what it was given together.
+  // Stores tensors that will be requested together, such as the inputs of a region; `owner` names
+  // their owner in messages, and may be empty. Returns as many, in the same order. Calls put() for
+  // each by default; a store for which one large transfer is better than many small ones overrides
+  // it, and a store that forwards should forward together the tensors that it received together.
   virtual std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
                                                              const std::string& owner);
 
-  // A store that does as this one, and gives what it hands on (see stores.h) to `next`, after those
-  // that it gives it to already. Throws std::invalid_argument unless overridden: a store that hands
-  // nothing on can only be the last.
+  // Returns a store like this one that forwards (see stores.h) to `next`, after the stores that
+  // this one forwards to already.
+  //
+  // Throws: std::invalid_argument by default: a store that forwards nothing can only be the last.
   [[nodiscard]] virtual std::shared_ptr<ActivationStore> followed_by(
       std::shared_ptr<ActivationStore> next);
 };
 
-// `first`, with `next` for what it hands on.
+// Returns `first->followed_by(next)`.
 [[nodiscard]] REPRISE_API std::shared_ptr<ActivationStore> operator|(
     const std::shared_ptr<ActivationStore>& first, std::shared_ptr<ActivationStore> next);
 

@@ -3,8 +3,8 @@
 //
 // File: background_counters.h
 //
-// What stores count that do their work beside the computation, on threads of their own: see
-// disk_store.h and compressed_store.h. Bytes are those of the tensors.
+// Counters of the stores that work in the background, on threads of their own: see disk_store.h and
+// compressed_store.h. Bytes are those of the tensors.
 //
 // Thread-safety: thread-compatible.
 #ifndef REPRISE_HOOKS_BACKGROUND_COUNTERS_H_
@@ -18,14 +18,14 @@ namespace reprise {
 
 struct BackgroundCounters {
   std::int64_t bytes_out = 0;     // written
-  std::int64_t bytes_in = 0;      // and read
-  std::int64_t bytes_reused = 0;  // asked for while they were still in memory, or again
+  std::int64_t bytes_in = 0;      // read back
+  std::int64_t bytes_reused = 0;  // requested while still in memory, or again
   std::int64_t bytes_forwarded = 0;
-  std::int64_t waits = 0;                 // tensors asked for before they had been read
-  std::chrono::nanoseconds wait_time{0};  // for those
-  std::chrono::nanoseconds put_time{0};   // in which put() waited for what was in flight
+  std::int64_t waits = 0;                 // tensors requested before they were read back
+  std::chrono::nanoseconds wait_time{0};  // of those requests
+  std::chrono::nanoseconds put_time{0};   // in which put() waited for tensors in flight
   std::size_t in_flight_bytes = 0;        // in memory, waiting to be written or being written
-  std::size_t resident_bytes = 0;         // in memory, of those that were put last
+  std::size_t resident_bytes = 0;         // in memory, of the tensors put last
 };
 
 }  // namespace reprise

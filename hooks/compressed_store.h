@@ -3,11 +3,11 @@
 //
 // File: compressed_store.h
 //
-// Keeps tensors compressed in host memory, without loss; with a DiskStore behind it, on the disk.
+// Stores tensors compressed in host memory, without loss; with a DiskStore behind it, on disk.
 //
-// Not for the device, nor where a core has better things to do: a core compresses some hundred
-// megabytes a second. Activations that are mostly 0 become a fraction, others of bfloat16 about
-// four fifths, of float32 hardly less; what does not become smaller is handed on as it is.
+// Not for device memory. CPU-bound: one core compresses a few hundred megabytes per second.
+// Activations that are mostly 0 shrink to a fraction, others of bfloat16 to about four fifths, of
+// float32 hardly at all; tensors that do not become smaller are forwarded uncompressed.
 //
 // Example:
 //
@@ -35,43 +35,44 @@ class BackgroundMemory;
 }  // namespace hooks_internal
 
 struct CompressedOptions {
-  // Of Zstandard: higher is smaller and slower, negative ones are the quickest.
+  // Zstandard's level: higher is smaller and slower; negative levels are the fastest.
   int level = 1;
 
-  // What does not become so many times as large or smaller is handed on as it is.
+  // Maximum ratio of compressed to original size; tensors that compress worse are forwarded
+  // uncompressed.
   double max_ratio = 0.9;
 
-  // Smaller tensors are handed on.
+  // Smaller tensors are forwarded.
   std::size_t min_bytes = std::size_t{64} << 10;
 
-  // Memory of tensors that are being compressed. Beyond it, put() waits.
+  // Maximum bytes of tensors being compressed. Beyond it, put() waits.
   std::size_t max_in_flight_bytes = std::size_t{256} << 20;
 
-  // The last so many tensors stay as they are: backward asks for them at once.
+  // The number of last tensors that stay uncompressed: backward asks for them immediately.
   std::size_t keep_last = 1;
 };
 
 struct CompressedCounters : BackgroundCounters {
-  std::int64_t compressed_bytes = 0;  // that bytes_out have become
+  std::int64_t compressed_bytes = 0;  // size of bytes_out after compression
 };
 
 // See stores::compressed().
 class REPRISE_API CompressedStore final : public ActivationStore {
  public:
-  // Throws std::invalid_argument for a level that Zstandard does not have.
+  // Throws: std::invalid_argument for a level that Zstandard does not have.
   explicit CompressedStore(const CompressedOptions& options);
   ~CompressedStore() override;
 
-  // Works as DiskStore does, with memory for the disk: two threads compress, and decompress when
-  // prefetch() says so. Hands on what it has compressed, as a CPU tensor of bytes, and as they are
-  // small tensors, nested and quantized ones, and those that do not become smaller.
+  // As DiskStore::put(), with memory in place of the disk: two threads compress, and decompress at
+  // prefetch(). Forwards its compressed output as a CPU tensor of bytes, and, unchanged, small
+  // tensors, nested and quantized ones, and tensors that do not become smaller.
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
-  // Of this store and those made of it by `|`.
+  // Returns the counters of this store and of the stores made from it by `|`.
   [[nodiscard]] CompressedCounters counters() const;
 
-  // Waits until everything is compressed that is to be.
+  // Waits until all pending compression is done.
   void flush();
 
  private:
@@ -86,7 +87,8 @@ class REPRISE_API CompressedStore final : public ActivationStore {
 
 namespace stores {
 
-// A CompressedStore. What comes back is a tensor of its own, unless the original is still there.
+// Returns a CompressedStore. Its tensors come back in memory of their own, unless the original
+// still exists.
 [[nodiscard]] REPRISE_API std::shared_ptr<CompressedStore> compressed(
     const CompressedOptions& options = {});
 

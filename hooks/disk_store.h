@@ -3,10 +3,10 @@
 //
 // File: disk_store.h
 //
-// Keeps tensors in a file: written beside forward, read ahead of backward.
+// Stores tensors in a file: written during forward, read ahead of backward.
 //
-// Not where computing again is quicker than the disk: `checkpoint()` is for that. Not a way to save
-// a model: the file has no name, and is gone when the process is, however that ends.
+// Not for tensors that are recomputed faster than the disk reads them: use `checkpoint()`. Not for
+// saving a model: the file has no name, and ceases to exist with the process.
 //
 // Example:
 //
@@ -39,34 +39,34 @@ class BackgroundMemory;
 class DiskFile;
 }  // namespace hooks_internal
 
-// What becomes of a tensor for which the disk has no room, or whose writing has failed. In either
-// case it stays in memory and can be got.
+// The treatment of a tensor for which the disk has no space, or whose write has failed. In either
+// case it stays in memory and get() returns it.
 enum class DiskFull : std::uint8_t {
-  kThrow,    // an error at the put() that finds out
-  kForward,  // a warning, once a process; to the next store, or where it is
+  kThrow,    // an error at the put() that detects it
+  kForward,  // a warning, once per process; to the next store, or stays in memory
 };
 
 struct DiskOptions {
-  // Of the file. It should be on a local disk. Must be there. Empty: the system's directory for
-  // temporary files (std::filesystem::temp_directory_path(), which TMPDIR sets).
+  // Directory of the file, which must exist and should be on a local disk. Empty: the system's
+  // directory for temporary files (std::filesystem::temp_directory_path(), set by TMPDIR).
   std::string directory = {};
 
-  // Smaller tensors are handed on.
+  // Smaller tensors are forwarded.
   std::size_t min_bytes = std::size_t{64} << 10;
 
-  // Room on the disk that the store may take. What would be more is handed on.
+  // Maximum size of the file. Tensors beyond it are forwarded.
   std::size_t max_disk_bytes = std::numeric_limits<std::size_t>::max();
 
   DiskFull when_full = DiskFull::kThrow;
 
-  // Memory of tensors that are being written. Beyond it, put() waits for the disk.
+  // Maximum bytes of tensors being written. Beyond it, put() waits for the disk.
   std::size_t max_in_flight_bytes = std::size_t{256} << 20;
 
-  // The last so many tensors stay in memory: backward asks for them at once.
+  // The number of last tensors that stay in memory: backward asks for them immediately.
   std::size_t keep_last = 1;
 
-  // Past the system's page cache, which would keep a second copy in memory, where the file system
-  // can.
+  // Bypasses the system's page cache, which would hold a second copy in memory, if the file system
+  // supports that.
   bool direct = true;
 };
 
@@ -77,26 +77,28 @@ struct DiskCounters : BackgroundCounters {
 // See stores::disk().
 class REPRISE_API DiskStore final : public ActivationStore {
  public:
-  // Makes the file. Throws c10::Error if it cannot.
+  // Creates the file.
+  //
+  // Throws: c10::Error if it cannot.
   explicit DiskStore(const DiskOptions& options);
   ~DiskStore() override;
 
-  // Two threads, which all stores with work in the background share, write and read. A tensor of an
-  // accelerator is copied to the host by them, after what its current stream has queued; prefetch()
-  // brings it as far as the host, and get() waits for the rest. Each storage is kept once, and a
-  // view smaller than half of its storage by itself. A change in place after put() is an error in
-  // get(), as without a store. Of sparse tensors, indices and values are kept as dense ones are.
-  // Hands on: small tensors, nested and quantized ones, and what finds no room.
+  // Two threads, shared by all stores that work in the background, write and read. They copy a
+  // tensor of an accelerator to the host, after the work queued on its current stream; prefetch()
+  // fetches it to the host, and get() waits for the rest. Each storage is stored once, and a view
+  // smaller than half of its storage separately. A modification in place after put() is an error in
+  // get(), as without a store. Indices and values of sparse tensors are stored like dense tensors.
+  // Forwards small tensors, nested and quantized ones, and tensors for which there is no space.
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
-  // Of this store and those made of it by `|`.
+  // Returns the counters of this store and of the stores made from it by `|`.
   [[nodiscard]] DiskCounters counters() const;
 
-  // Waits until everything is written that is to be.
+  // Waits until all pending writes are done.
   void flush();
 
-  // Gives back what the file has at its end and does not use.
+  // Truncates unused space at the end of the file.
   void release_unused();
 
  private:
@@ -111,7 +113,8 @@ class REPRISE_API DiskStore final : public ActivationStore {
 
 namespace stores {
 
-// A DiskStore. What comes back is a tensor of its own, unless the original is still there.
+// Returns a DiskStore. Its tensors come back in memory of their own, unless the original still
+// exists.
 [[nodiscard]] REPRISE_API std::shared_ptr<DiskStore> disk(const DiskOptions& options = {});
 
 }  // namespace stores

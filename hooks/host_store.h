@@ -3,11 +3,11 @@
 //
 // File: host_store.h
 //
-// Keeps tensors of an accelerator in host memory: copied out beside the computation of forward, and
-// back beside that of backward.
+// Stores tensors of an accelerator in host memory: copies overlap with the computation of forward
+// and of backward.
 //
-// Not for CPU tensors, which are where they belong (they are handed on), and no substitute for
-// `checkpoint()` where recomputing is cheaper than the bus.
+// Not for CPU tensors, which are forwarded, and no substitute for `checkpoint()` if recomputation
+// is cheaper than the bus.
 //
 // Example:
 //
@@ -39,40 +39,41 @@ class HostOffloader;
 }  // namespace hooks_internal
 
 struct HostOptions {
-  // Page-locks the host memory, so that copies run at the bus's speed and beside computation.
+  // Page-locks the host memory, so that copies run at the bus's speed and overlap with computation.
   bool pin_memory = true;
 
-  // Smaller tensors are handed on.
+  // Smaller tensors are forwarded.
   std::size_t min_bytes = 4096;
 
-  // Host memory that the store may take, buffers that wait to be used again included. What does not
-  // fit is handed on: it stays on its device, or goes to the store that follows.
+  // Maximum host memory of the store, including buffers for reuse. Tensors beyond it are forwarded:
+  // they go to the next store, or stay on their device.
   std::size_t max_host_bytes = std::numeric_limits<std::size_t>::max();
 
-  // Before handing on for lack of room, put() waits so long for another thread to give back some.
+  // Maximum time for which put() waits for another thread to release host memory before it
+  // forwards.
   std::chrono::milliseconds max_wait{0};
 
-  // Device memory of tensors that are being copied out. Beyond it, the computation waits for the
-  // oldest copy before it goes on.
+  // Maximum device memory of tensors being copied out. Beyond it, the computation waits for the
+  // oldest copy.
   std::size_t max_in_flight_bytes = std::size_t{256} << 20;
 
-  // So much stays on the device; beyond it, the oldest go first.
+  // Device-memory budget in bytes. When exceeded, the oldest tensors are offloaded first.
   std::size_t max_device_bytes = 0;
 
-  // The last so many tensors stay on the device: backward asks for them at once.
+  // The number of last tensors that stay on the device: backward asks for them immediately.
   std::size_t keep_last = 1;
 };
 
 struct HostCounters {
   std::int64_t bytes_out = 0;     // copied to the host
-  std::int64_t bytes_in = 0;      // and back
-  std::int64_t bytes_reused = 0;  // asked for while they were still on the device, or again
+  std::int64_t bytes_in = 0;      // copied back
+  std::int64_t bytes_reused = 0;  // requested while still on the device, or again
   std::int64_t bytes_forwarded = 0;
-  std::int64_t waits = 0;  // tensors that backward asked for before their copy was there
-  std::chrono::nanoseconds wait_time{0};  // for which its stream stood still for those
-  std::int64_t put_waits = 0;             // copies out that forward's stream was made to wait for
+  std::int64_t waits = 0;  // tensors that backward requested before their copy was done
+  std::chrono::nanoseconds wait_time{0};  // in which the backward stream was blocked on them
+  std::int64_t put_waits = 0;             // copies out that blocked forward's stream
   std::chrono::nanoseconds put_wait_time{0};
-  std::size_t host_bytes = 0;       // that the store has now
+  std::size_t host_bytes = 0;       // allocated by the store now
   std::size_t in_flight_bytes = 0;  // on the device, being copied out
   std::size_t resident_bytes = 0;   // on the device, not being copied
 };
@@ -83,20 +84,22 @@ class REPRISE_API HostStore final : public ActivationStore {
   explicit HostStore(HostOptions options);
   ~HostStore() override;
 
-  // Copies on a stream of the store's own, after what the device's current stream has queued; does
-  // not wait for the device. Each storage is kept once, however many views of it are put; of views
-  // smaller than half of their storage, the elements. A change in place of the tensor while it is
-  // being copied or is still on the device is an error in get(). Of sparse tensors, indices and
-  // values are kept as dense ones are. Hands on: CPU tensors, small ones, nested and quantized
-  // ones, and what finds no room.
+  // Each storage is stored once, however many views of it are put; for views smaller than half of
+  // their storage, the elements. A modification in place of the tensor while it is being copied or
+  // is still on the device is an error in get(). Indices and values of sparse tensors are stored
+  // like dense tensors. Forwards CPU tensors, small ones, nested and quantized ones, and tensors
+  // for which there is no space.
+  //
+  // Stream: copies on a stream of the store's own, after the work queued on the device's current
+  //   stream; does not synchronise with the device.
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
-  // Of this store and those made of it by `|`. Times are those of waits that have ended, as the
-  // device measured them. Does not wait.
+  // Returns the counters of this store and of the stores made from it by `|`. Times are those of
+  // completed waits, as measured by the device. Does not wait.
   [[nodiscard]] HostCounters counters() const;
 
-  // Gives host memory that waits to be used again back to LibTorch. Waits for its copies.
+  // Returns unused host buffers to LibTorch. Waits for their copies.
   void release_unused();
 
  private:
@@ -109,7 +112,8 @@ class REPRISE_API HostStore final : public ActivationStore {
 
 namespace stores {
 
-// A HostStore. What comes back is a tensor of its own, unless the original is still there.
+// Returns a HostStore. Its tensors come back in memory of their own, unless the original still
+// exists.
 [[nodiscard]] REPRISE_API std::shared_ptr<HostStore> host(HostOptions options = {});
 
 }  // namespace stores

@@ -3,12 +3,12 @@
 //
 // File: save_on_cpu.h
 //
-// Keeps what autograd saves in host memory between forward and backward, all of it or what goes
-// beyond a budget: the short form of a StoreGuard with a HostStore.
+// Stores the tensors that autograd saves in host memory between forward and backward, all of them
+// or those beyond a budget: the short form of a StoreGuard with a HostStore.
 //
-// Not for CPU tensors (they are where they belong already, and are left there), and no substitute
-// for `checkpoint()` where recomputing is cheaper than the bus. For copies beside the computation
-// of forward, use `StoreGuard` with `stores::host()`.
+// Not for CPU tensors, which stay where they are, and no substitute for `checkpoint()` if
+// recomputation is cheaper than the bus. For copies that overlap with the computation of forward,
+// use `StoreGuard` with `stores::host()`.
 //
 // Example:
 //
@@ -33,17 +33,18 @@ struct SaveOnCpuOptions {
   // Page-locks the host copies, so that copies run at the bus's speed. Needs an accelerator.
   bool pin_memory = false;
 
-  // So many bytes stay on the device; beyond it, those saved first go first.
+  // Device-memory budget in bytes. When exceeded, the tensors saved first are offloaded first.
   std::size_t max_device_bytes = 0;
 };
 
-// While alive, tensors that autograd saves on this thread move to the host, and return to their
-// device, in the same shape, strides, dtype and layout, when backward asks; the one that it will
-// ask for next comes along. Views, broadcast and sparse tensors are kept as HostStore says. Tensors
-// that stay anyway stay where they are: parameters (leaves that require grad, and views of them)
-// and CPU tensors; changing one of those in place before backward is a c10::Error at backward, as
-// without the guard, as is changing one that the budget has kept on the device. The current stream
-// waits for each copy to the host, the host for none. After torch.autograd.graph.save_on_cpu.
+// While alive, moves tensors that autograd saves on this thread to the host, and back to their
+// device, in the same shape, strides, dtype and layout, when backward asks; the tensor that it will
+// ask for next is prefetched. Views, broadcast and sparse tensors are stored as by HostStore.
+// Parameters (leaves that require grad, and views of them) and CPU tensors stay where they are;
+// modifying one of those in place before backward, or one that the budget has left on the device,
+// is a c10::Error at backward, as without the guard. After torch.autograd.graph.save_on_cpu.
+//
+// Stream: the current stream waits for each copy to the host; the host waits for none.
 class [[nodiscard]] REPRISE_API SaveOnCpuGuard {
  public:
   explicit SaveOnCpuGuard(SaveOnCpuOptions options = {});

@@ -3,12 +3,12 @@
 //
 // File: saved_tensor_hooks.h
 //
-// Saved-tensor hooks for C++: decide what autograd keeps instead of a tensor that it saves for
-// backward (a copy on disk, a smaller type, anything), and how the tensor comes back. LibTorch has
-// such hooks for Python only.
+// Saved-tensor hooks for C++: replace a tensor that autograd saves for backward by another object
+// (a copy on disk, a smaller type, anything), and restore the tensor from it. LibTorch has such
+// hooks for Python only.
 //
-// Not for dropping and recomputing activations (that is `reprise::checkpoint()`), nor for moving
-// them to the host (`SaveOnCpuGuard`).
+// Not for dropping and recomputing activations (`reprise::checkpoint()`), nor for moving them to
+// the host (`SaveOnCpuGuard`).
 //
 // Example:
 //
@@ -17,7 +17,7 @@
 //       [](const at::Tensor& half) { return half.to(at::kFloat); });  // backward
 //   loss = model->forward(x).sum();
 //
-// Thread-safety: guards concern the calling thread, and the device threads of a backward that it
+// Thread-safety: guards affect the calling thread, and the device threads of a backward that it
 // calls. Threads that it starts do not inherit them. Callables may be called on such a device
 // thread, and by several at once.
 #ifndef REPRISE_HOOKS_SAVED_TENSOR_HOOKS_H_
@@ -42,8 +42,8 @@ class SavedVariable;
 
 namespace reprise {
 
-// An unpack hook returned no tensor, or threw something that is no std::exception (which LibTorch's
-// device threads cannot carry).
+// An unpack hook returned no tensor, or threw an exception not derived from std::exception (which
+// LibTorch's device threads cannot propagate).
 class REPRISE_API SavedTensorHookError : public Error {
  public:
   using Error::Error;
@@ -132,23 +132,24 @@ REPRISE_API void register_packer(torch::autograd::SavedVariable& saved,
 
 }  // namespace hooks_internal
 
-// While alive, every tensor that autograd saves on this thread goes through `pack`, and comes back
-// through `unpack` when backward asks. Guards nest; only the innermost applies. A guard may be
+// While alive, passes each tensor that autograd saves on this thread through `pack`, and through
+// `unpack` when backward asks for it. Guards nest; only the innermost applies. Guards may be
 // destroyed in any order.
 //
-// pack(tensor) gets a detached alias of the saved tensor (same data, never its graph), and returns
-//   a value of any movable type, which autograd owns from then on. It must not change the tensor in
-//   place: that is a c10::Error at the operator. Called once a saved tensor; not for undefined
-//   tensors or for numbers that LibTorch wrapped into tensors.
-// unpack(packed) returns the tensor, each time it is asked for (more than once with retain_graph).
-//   Its autograd history is ignored. A change in place of the original since pack is not detected.
+// pack(tensor) receives a detached alias of the saved tensor (same data, never its graph), and
+//   returns a value of any movable type, which autograd owns from then on. It must not modify the
+//   tensor in place: that is a c10::Error at the operator. Called once per saved tensor; not for
+//   undefined tensors or numbers that LibTorch has wrapped into tensors.
+// unpack(packed) returns the tensor, at each request (several with retain_graph). Its autograd
+//   history is ignored. A modification in place of the original since pack is not detected.
 //
-// Both run with grad mode and autocast off and out of sight of the hooks themselves. If a region is
-// around them it does not see their operators either: it neither asks its policy about them, nor
-// compares them, nor leaves their writes out of a replay, in which pack is called once more.
+// Both run with grad mode and autocast off, and without the hooks themselves. A region around them
+// does not see their operators: it neither asks its policy about them, nor compares them, nor skips
+// their writes in a recomputation, which calls pack again.
 //
-// Exceptions of either keep their type: pack's surface at the operator, unpack's at backward.
-// Constructors throw c10::Error if hooks are disabled on this thread.
+// Throws: c10::Error if hooks are disabled on this thread. Exceptions of pack surface at the
+// operator,
+//   those of unpack at backward, with their type.
 class [[nodiscard]] REPRISE_API SavedTensorHooksGuard {
  public:
   template <class Pack, class Unpack>
@@ -173,17 +174,19 @@ class [[nodiscard]] REPRISE_API SavedTensorHooksGuard {
   std::unique_ptr<hooks_internal::HookScope> scope_;
 };
 
-// Hooks for one tensor that a node has saved already. Packs at once.
-// Throws LibTorch's c10::Error if the slot is empty or freed, or has hooks.
+// Registers hooks for one tensor that a node has already saved. Packs immediately.
+//
+// Throws: LibTorch's c10::Error if the slot is empty or freed, or has hooks.
 template <class Pack, class Unpack>
 void register_saved_tensor_hooks(torch::autograd::SavedVariable& saved, Pack pack, Unpack unpack) {
   hooks_internal::register_packer(saved,
                                   hooks_internal::make_packer(std::move(pack), std::move(unpack)));
 }
 
-// While alive, no saved-tensor hooks can be set on this thread: making a guard, or entering a
-// region, throws c10::Error with `message`. The constructor throws the same if hooks are active.
-// Guards nest, the innermost message is used; each restores what it found.
+// While alive, saved-tensor hooks cannot be set on this thread: constructing a guard, or entering a
+// region, throws c10::Error with `message`. Guards nest; the innermost message is used.
+//
+// Throws: the same c10::Error if hooks are active.
 class [[nodiscard]] REPRISE_API DisableSavedTensorHooksGuard {
  public:
   explicit DisableSavedTensorHooksGuard(const std::string& message);

@@ -3,10 +3,10 @@
 //
 // File: store_guard.h
 //
-// Keeps what autograd saves in a store between forward and backward. Around regions, it is their
-// inputs that go there, and what policies keep through saved-tensor hooks.
+// Puts the tensors that autograd saves into a store between forward and backward. Around regions,
+// it receives their inputs, and the results that policies save through saved-tensor hooks.
 //
-// Not for choosing operator by operator: that is a policy's work.
+// Not for decisions per operator: use a policy.
 //
 // Example:
 //
@@ -32,17 +32,18 @@ class HookScope;
 }  // namespace hooks_internal
 
 struct StoreGuardOptions {
-  // When backward asks for a tensor, the store starts to bring this many back that were saved
-  // before it. 0: each comes when it is asked for. Negative is an error.
+  // The number of tensors, saved before the one that backward asks for, to prefetch then. 0: none.
+  // Must not be negative.
   int prefetch_depth = 1;
 };
 
-// While alive, tensors that autograd saves on this thread go to `store`. Guards nest; only the
+// While alive, puts tensors that autograd saves on this thread into `store`. Guards nest; only the
 // innermost applies. Parameters (leaves that require grad, and views of them) stay where they are,
-// because they live on anyway; changing one in place before backward is a c10::Error at backward,
-// as without the guard. Throws std::invalid_argument for a null store or a negative depth,
-// c10::Error if hooks are disabled on this thread. What the store throws surfaces at the operator,
-// or at backward.
+// because they outlive the graph anyway; modifying one in place before backward is a c10::Error at
+// backward, as without the guard.
+//
+// Throws: std::invalid_argument for a null store or a negative depth; c10::Error if hooks are
+//   disabled on this thread. Exceptions of the store surface at the operator, or at backward.
 class [[nodiscard]] REPRISE_API StoreGuard {
  public:
   explicit StoreGuard(std::shared_ptr<ActivationStore> store, StoreGuardOptions options = {});

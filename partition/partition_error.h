@@ -3,11 +3,11 @@
 //
 // File: partition_error.h
 //
-// What stores over several processes throw when the ranks do not come together: one of them is
-// gone, has failed, or wants something else. The message names the ranks and what each wanted.
-// Afterwards the group is no longer of use: end the program, or make another one.
+// The exception of stores over several processes if the ranks do not agree: one of them has exited,
+// has failed, or requests another collective. The message names the ranks and their requests. The
+// group is unusable afterwards: end the program, or make another group.
 //
-// Not for options that are wrong: these are `std::invalid_argument`.
+// Not for invalid options: those throw `std::invalid_argument`.
 //
 // Example:
 //

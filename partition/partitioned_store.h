@@ -3,12 +3,12 @@
 //
 // File: partitioned_store.h
 //
-// Keeps a part of each tensor on each rank of a process group. For tensors that all ranks hold
-// alike: with tensor parallelism, the inputs of regions. Each of n ranks keeps an n-th of them, and
-// backward gathers the whole again, one region ahead.
+// Shards each tensor across the ranks of a process group. For tensors that are replicated on all
+// ranks: with tensor parallelism, the inputs of regions. Each of n ranks stores an n-th of them,
+// and backward gathers the whole, one region ahead.
 //
-// Not for tensors that differ between ranks (data parallelism): they would come back mixed, unseen
-// unless check_order is on.
+// Not for tensors that differ between ranks (data parallelism): they would come back mixed, which
+// is detected only with check_order.
 //
 // Example:
 //
@@ -45,14 +45,14 @@ class Gatherer;
 }  // namespace partition_internal
 
 struct PartitionedOptions {
-  // Smaller tensors are handed on whole.
+  // Smaller tensors are forwarded whole.
   std::size_t min_bytes = 4096;
 
-  // Before each gather the ranks tell each other, over the store at which the group met, what they
-  // are about to gather: dtypes, shapes and a hash of the values that were put. If they disagree,
-  // or one has not come by check_timeout, all that have come throw a PartitionError with what each
-  // wanted. For hunting a hang or wrong gradients, not for training: the host waits for the device
-  // at each put(), and for all ranks at each gather. To be set alike on all ranks.
+  // Before each gather the ranks exchange, over the store of the group's rendezvous, a description
+  // of it: dtypes, shapes and a hash of the values that were put. If they disagree, or a rank has
+  // not arrived by check_timeout, all ranks that have arrived throw a PartitionError with the
+  // request of each. For debugging a hang or wrong gradients, not for training: the host waits for
+  // the device at each put(), and for all ranks at each gather. Must be the same on all ranks.
   bool check_order = false;
   std::chrono::milliseconds check_timeout = std::chrono::minutes(5);
 };
@@ -65,31 +65,35 @@ struct PartitionedCounters {
 // See stores::partitioned().
 class REPRISE_API PartitionedStore final : public ActivationStore {
  public:
-  // Keeps the group. std::invalid_argument if it is null or, with check_order, has no c10d::Store.
+  // Shares ownership of the group.
+  //
+  // Throws: std::invalid_argument if it is null or, with check_order, has no c10d::Store.
   explicit PartitionedStore(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                             const PartitionedOptions& options = {});
   ~PartitionedStore() override;
 
-  // Copies this rank's part into memory of its own, so that the tensor can be freed. No
-  // communication: the tensor must be the same on all ranks. Tensors that are put together lie one
-  // after another in a slab, each from a multiple of 64 bytes on, and come back by one collective.
-  // A rank's part is an n-th of the slab, rounded up to 16 bytes. Hands on that part and, whole,
-  // what is smaller than min_bytes, nested and quantized tensors, and everything in a group of one
-  // rank. Of sparse tensors, indices and values are kept as dense ones are. Throws PartitionError
-  // if the group has no backend for the tensor's device.
+  // Copies this rank's shard into memory of its own, so that the tensor can be freed. Does not
+  // communicate: the tensor must be the same on all ranks. Tensors that are put together form a
+  // slab, each aligned to 64 bytes, and come back by one collective. A shard is an n-th of the
+  // slab, rounded up to 16 bytes. Forwards the shard, and, whole, tensors smaller than min_bytes,
+  // nested and quantized tensors, and everything in a group of one rank. Indices and values of
+  // sparse tensors are stored like dense tensors.
   //
-  // prefetch() starts to gather, on an accelerator on the stream that was current in put(), and
-  // get() waits: the host on a CPU, the current stream and that of put() on an accelerator. If
-  // another store has the part, the first prefetch() starts to bring that, and the next one
-  // gathers: with a prefetch_depth of 2 both happen ahead. The gathered slab is given up when each
-  // of its tensors that are still there has been got; get() after that gathers anew. PartitionError
-  // if a gather fails; what a rank that is gone leads to, and when, is the group's timeout.
+  // prefetch() starts the gather, and get() waits for it. If another store has the shard, the first
+  // prefetch() fetches that, and the next one gathers: with a prefetch_depth of 2 both happen
+  // ahead. The gathered slab is released when each of its live tensors has been requested; a later
+  // get() gathers again.
+  //
+  // Throws: PartitionError if the group has no backend for the tensor's device, or, in get(), if a
+  //   gather fails; a rank that has exited is detected by the group's timeout.
+  // Stream: gathers on the stream that was current in put(). get() blocks the host on a CPU, the
+  //   current stream and that of put() on an accelerator.
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
                                                      const std::string& owner) override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
-  // Of this store and those made of it by `|`.
+  // Returns the counters of this store and of the stores made from it by `|`.
   [[nodiscard]] PartitionedCounters counters() const;
 
  private:
@@ -103,7 +107,8 @@ class REPRISE_API PartitionedStore final : public ActivationStore {
 
 namespace stores {
 
-// A PartitionedStore. What comes back lies in memory of its own, and is laid out as by packed().
+// Returns a PartitionedStore. Its tensors come back in memory of their own, with the layout of
+// packed().
 [[nodiscard]] REPRISE_API std::shared_ptr<PartitionedStore> partitioned(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartitionedOptions& options = {});
 

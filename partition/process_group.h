@@ -3,12 +3,11 @@
 //
 // File: process_group.h
 //
-// A c10d::ProcessGroup of all ranks that a launcher has started: torchrun --no-python, mpirun,
-// srun. Over Gloo for tensors of the CPU and NCCL for those of CUDA, as far as Reprise was built
-// with them (REPRISE_WITH_GLOO, REPRISE_WITH_NCCL). Stands outside of the umbrella header, because
-// it includes c10d's.
+// Creates a c10d::ProcessGroup of all ranks that a launcher has started: torchrun --no-python,
+// mpirun, srun. Uses Gloo for CPU tensors and NCCL for CUDA tensors, if Reprise was built with them
+// (REPRISE_WITH_GLOO, REPRISE_WITH_NCCL). Not in the umbrella header, because it includes c10d's.
 //
-// Not needed where a group is there already: Reprise takes any.
+// Not for programs that have a group already: Reprise accepts any.
 //
 // Example:
 //
@@ -30,23 +29,25 @@
 namespace reprise {
 
 struct ProcessGroupOptions {
-  // How long the ranks may take to come, and any collective of the group. c10d's own default is
-  // half an hour.
+  // Timeout of the rendezvous and of each collective of the group. c10d's own default is half an
+  // hour.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
-// Whether groups can be made over these.
+// Return whether the backend is available.
 [[nodiscard]] REPRISE_API bool has_gloo() noexcept;
-[[nodiscard]] REPRISE_API bool has_nccl() noexcept;  // false as well where there is no GPU
+[[nodiscard]] REPRISE_API bool has_nccl() noexcept;  // false without a GPU
 
-// All ranks of the environment. Returns when all have come. The current CUDA device should have
-// been set before, to one of its own for each rank of a machine (LaunchEnvironment::local_rank).
-// Throws std::invalid_argument for an environment that says nothing, c10::NotImplementedError if
-// Reprise was built with neither Gloo nor NCCL, c10d's errors if ranks do not come in time.
+// Returns a group of all ranks of the environment, when all have arrived. Each rank of a machine
+// should have set its own current CUDA device before (LaunchEnvironment::local_rank).
+//
+// Throws: std::invalid_argument for an environment without a launcher's variables;
+//   c10::NotImplementedError if Reprise was built with neither Gloo nor NCCL; c10d's errors if
+//   ranks do not arrive in time.
 [[nodiscard]] REPRISE_API c10::intrusive_ptr<c10d::ProcessGroup> init_process_group_from_env(
     const ProcessGroupOptions& options = {});
 
-// The same of an environment of the caller's making.
+// The same for an explicit environment.
 [[nodiscard]] REPRISE_API c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(
     const LaunchEnvironment& environment, const ProcessGroupOptions& options = {});
 

@@ -3,12 +3,12 @@
 //
 // File: checkpoint_policy.h
 //
-// What selective checkpointing does with the results of one operator of a region: `Policy`, asked
-// in forward after each operator, answers with a `CheckpointPolicy`, and with the store where what
-// is kept shall live if that is not its device. The ready ones stand in policies.h.
+// The interface of selective checkpointing: a `Policy`, asked in forward after each operator of a
+// region, answers with a `CheckpointPolicy` for the operator's results, and optionally with a store
+// for them. Ready policies are in policies.h.
 //
-// Not for the inputs of a region, which are kept whatever a policy says, nor for a region as a
-// whole: to keep everything, do not make it a region.
+// Not for the inputs of a region, which are retained under any policy, nor for a region as a whole:
+// to save everything, do not make it a region.
 //
 // Example:
 //
@@ -18,7 +18,7 @@
 //   };
 //
 // Thread-safety: values and contexts are thread-compatible. A policy is asked by one thread at a
-// time for one region; one that several threads' regions share must be thread-safe.
+// time for one region; a policy shared by regions of several threads must be thread-safe.
 #ifndef REPRISE_POLICIES_CHECKPOINT_POLICY_H_
 #define REPRISE_POLICIES_CHECKPOINT_POLICY_H_
 
@@ -46,8 +46,8 @@ class OperatorHandle;
 
 namespace reprise {
 
-// The spelling is that of torch.utils.checkpoint.CheckpointPolicy. MUST wins over PREFER where
-// several policies speak of one operator; two MUSTs that contradict each other are an error.
+// Spelled as torch.utils.checkpoint.CheckpointPolicy. If several policies decide on one operator,
+// MUST takes precedence over PREFER; two contradictory MUSTs are an error.
 enum class CheckpointPolicy : std::uint8_t {
   MUST_SAVE,
   PREFER_SAVE,
@@ -67,13 +67,13 @@ constexpr bool is_offload(CheckpointPolicy policy) noexcept {
          policy == CheckpointPolicy::PREFER_CPU_OFFLOAD;
 }
 
-// True if a result is to be kept, on its device or on the host.
+// Returns whether a result is to be saved, on its device or on the host.
 constexpr bool keeps(CheckpointPolicy policy) noexcept {
   return policy == CheckpointPolicy::MUST_SAVE || policy == CheckpointPolicy::PREFER_SAVE ||
          is_offload(policy);
 }
 
-// What a policy answers.
+// The answer of a policy for one operator.
 struct PolicyAnswer {
   PolicyAnswer(CheckpointPolicy answer,  // NOLINT(google-explicit-constructor): most name no store
                std::shared_ptr<ActivationStore> place = nullptr)
@@ -81,21 +81,21 @@ struct PolicyAnswer {
 
   CheckpointPolicy policy;
 
-  // Where a result lives that is kept; means nothing with an answer that keeps none. Null: on its
-  // device, or, with CPU_OFFLOAD, in a HostStore that all regions of the process share (CPU tensors
-  // stay where they are).
+  // Stores the result, if the answer saves it. Null: the result stays on its device, or, with
+  // CPU_OFFLOAD, goes to a HostStore that all regions of the process share (CPU tensors stay where
+  // they are).
   std::shared_ptr<ActivationStore> store;
 
   friend bool operator==(const PolicyAnswer&, const PolicyAnswer&) = default;
 };
 
-// "MUST_SAVE" and so on.
+// Returns "MUST_SAVE" and so on.
 [[nodiscard]] REPRISE_API std::string_view to_string(CheckpointPolicy policy) noexcept;
 
-// One call of one operator in a region's forward. Lives for one question: copy what is to stay.
+// One call of one operator in a region's forward. Valid during Policy::decide() only.
 class REPRISE_API PolicyContext {
  public:
-  // What the engine fills in.
+  // Filled in by the engine.
   struct Call {
     const c10::OperatorHandle* op = nullptr;
     std::span<const c10::IValue> arguments;  // as the schema lists them
@@ -109,36 +109,36 @@ class REPRISE_API PolicyContext {
   PolicyContext(const PolicyContext&) = delete;
   PolicyContext& operator=(const PolicyContext&) = delete;
 
-  // "aten::add" and "Tensor" of aten::add.Tensor. Composite operators are seen as their parts:
-  // linear as aten::addmm or aten::mm, conv2d as aten::convolution.
+  // Return "aten::add" and "Tensor" for aten::add.Tensor. Composite operators appear as their
+  // parts: linear as aten::addmm or aten::mm, conv2d as aten::convolution.
   [[nodiscard]] std::string_view op() const;
   [[nodiscard]] std::string_view overload() const;  // empty for the only or default one
   [[nodiscard]] std::string full_name() const;      // "aten::add.Tensor", "aten::mm"
-  // The same for each call of the operator in this process.
+  // Returns a value that identifies the operator within the process.
   [[nodiscard]] const void* op_id() const noexcept;
   [[nodiscard]] bool has_tag(at::Tag tag) const;
 
-  // Arguments and outputs as the dispatcher passes them (include ATen/core/ivalue.h).
+  // Return arguments and outputs as the dispatcher passes them (include ATen/core/ivalue.h).
   [[nodiscard]] std::span<const c10::IValue> arguments() const noexcept { return call_.arguments; }
   [[nodiscard]] std::span<const c10::IValue> outputs() const noexcept { return call_.outputs; }
-  // The defined tensors among them, those in lists included.
+  // Return the defined tensors among them, including elements of lists.
   [[nodiscard]] std::vector<at::Tensor> input_tensors() const;
   [[nodiscard]] std::vector<at::Tensor> output_tensors() const;
 
-  // Bytes of the storages of the outputs, each once.
+  // Returns the bytes of the outputs' storages, each counted once.
   [[nodiscard]] std::int64_t output_bytes() const;
-  // Multiplications and additions of a matmul, convolution or attention, by their shapes; 0 for any
-  // other operator.
+  // Returns the multiplications and additions of a matmul, convolution or attention, from their
+  // shapes; 0 for any other operator.
   [[nodiscard]] std::int64_t flops() const;
 
-  // The NameScopes that the call stands in, outermost first.
+  // Returns the names of the NameScopes around the call, outermost first.
   [[nodiscard]] std::span<const std::string> scopes() const noexcept { return call_.scopes; }
-  // What `reprise::checkpoint_name()` has called the result, if that is why the policy is asked;
-  // else empty. Such a question has one output, and no arguments. PREFER_RECOMPUTE leaves things as
-  // they are.
+  // Returns the name given by `reprise::checkpoint_name()`, if the policy is asked because of that
+  // call, otherwise an empty string. Such a call has one output and no arguments. The answer
+  // PREFER_RECOMPUTE then changes nothing.
   [[nodiscard]] std::string_view name() const noexcept { return call_.name; }
   [[nodiscard]] std::string_view region() const noexcept { return call_.region; }
-  // The how-manieth operator of the region this is, from 0.
+  // Returns the zero-based index of the operator within its region.
   [[nodiscard]] std::int64_t ordinal() const noexcept { return call_.ordinal; }
 
  private:
@@ -152,23 +152,24 @@ class REPRISE_API Policy {
   Policy& operator=(const Policy&) = delete;
   virtual ~Policy();
 
-  // Asked in forward only, right after the operator has run, with grad mode off. Operators that the
-  // policy runs itself are not seen by the region. An exception leaves the region.
+  // Returns the decision for one operator. Called in forward only, right after the operator has
+  // run, with grad mode off. Operators that the policy itself runs are not part of the region.
+  //
+  // Throws: any exception; it leaves the region.
   virtual PolicyAnswer decide(const PolicyContext& context) = 0;
 
-  // Called when a region's forward begins: the policy to ask in it, or null for this one. A policy
-  // that counts returns a copy that starts anew, so that what it answers depends on the region
-  // only.
+  // Returns the policy to ask in a region whose forward begins, or null for this one. A policy with
+  // counters returns a fresh copy, so that its answers depend on the region only.
   virtual std::shared_ptr<Policy> begin_region();
 
-  // Entries (operator names, say) that have matched no operator since the policy was made, in words
-  // for the report.
+  // Returns human-readable descriptions of the entries, such as operator names, that have matched
+  // no operator since the policy was made.
   [[nodiscard]] virtual std::vector<std::string> unmatched() const;
 };
 
-// A policy, or none. Made of a shared_ptr to a Policy, or of a callable that takes a PolicyContext
-// and returns a PolicyAnswer, a CheckpointPolicy, or a bool: true is MUST_SAVE and false
-// PREFER_RECOMPUTE.
+// A policy, or none. Converts from a shared_ptr to a Policy, or from a callable that takes a
+// PolicyContext and returns a PolicyAnswer, a CheckpointPolicy, or a bool: true means MUST_SAVE,
+// false PREFER_RECOMPUTE.
 class REPRISE_API PolicyHolder {
  public:
   PolicyHolder() = default;

@@ -7,7 +7,8 @@
 // so that a policy can tell one matmul from another. Scopes nest: their names, outermost first,
 // are the path of the code inside.
 //
-// Not for naming a region (that is an option of it), nor a single tensor.
+// Not for naming a region (`CheckpointOptions::name`), nor a single tensor
+// (`reprise::checkpoint_name()`).
 //
 // Example:
 //
@@ -17,7 +18,7 @@
 //   }
 //   // policies::save_named({"attn/q_proj"}) if the caller has a NameScope "attn"
 //
-// Thread-safety: scopes concern the calling thread. Threads that it starts do not inherit them.
+// Thread-safety: scopes affect the calling thread only. Threads that it starts do not inherit them.
 #ifndef REPRISE_POLICIES_NAME_SCOPE_H_
 #define REPRISE_POLICIES_NAME_SCOPE_H_
 
@@ -33,19 +34,19 @@ namespace hooks_internal {
 class ThreadStackEntry;
 }
 
-// While alive, adds `name` to the path of what runs on this thread. A name that contains '/' stands
-// for several scopes at once. Scopes may end in any order, and on any thread; with one end those
-// made inside it.
+// While alive, adds `name` to the path of code that runs on this thread. A name that contains '/'
+// means several nested scopes. Scopes may end in any order and on any thread; the end of a scope
+// ends the scopes inside it.
 class [[nodiscard]] REPRISE_API NameScope {
  public:
-  // std::invalid_argument if the name is empty, begins or ends with '/', or contains "//".
+  // Throws: std::invalid_argument if the name is empty, begins or ends with '/', or contains "//".
   explicit NameScope(std::string name);
   ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
 
-  // The names of this thread's scopes, outermost first. Valid until the thread makes or ends a
-  // scope.
+  // Returns the names of this thread's scopes, outermost first. Valid until the thread begins or
+  // ends a scope.
   [[nodiscard]] static std::span<const std::string> current() noexcept;
 
  private:

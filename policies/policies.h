@@ -3,11 +3,10 @@
 //
 // File: policies.h
 //
-// Ready policies of selective checkpointing, by operator, shape, name or tag, and combinators that
-// make new ones of them. They decide what a region keeps of its operators' results; everything
-// else is recomputed.
+// Ready policies of selective checkpointing, by operator, shape, name or tag, and combinators of
+// them. A policy selects the operator results that a region saves; all others are recomputed.
 //
-// Not a planner: none knows how much memory there is.
+// Not for meeting a memory budget: no policy knows how much memory is available.
 //
 // Example:
 //
@@ -16,10 +15,10 @@
 //       {policies::offload(policies::save_attention()), policies::every_nth_matmul(2)});
 //   auto y = reprise::checkpoint({.name = "block", .policy = policy}, block, x);
 //
-// Regions see composite operators as their parts (`PolicyContext::op`), so those are what to name.
+// Regions see composite operators as their parts (`PolicyContext::op`): name the parts.
 //
-// Thread-safety: the policies made here are thread-safe in so far as the policies and callables
-// that they are made of are; one may serve any number of regions. What counts, counts per region.
+// Thread-safety: a policy made here is thread-safe if the policies and callables that it is made of
+// are; it may serve any number of regions. Counters are per region.
 #ifndef REPRISE_POLICIES_POLICIES_H_
 #define REPRISE_POLICIES_POLICIES_H_
 
@@ -69,91 +68,96 @@ class StatefulPolicy final : public Policy {
 
 namespace reprise::policies {
 
-// PREFER_SAVE and PREFER_RECOMPUTE for each operator. Saving everything keeps more than a run
-// without checkpointing does: also what backward never asks for.
+// Return policies that answer PREFER_SAVE and PREFER_RECOMPUTE for each operator. save_everything()
+// retains more than a run without checkpointing: also results that backward never reads.
 [[nodiscard]] REPRISE_API PolicyHolder save_everything();
 [[nodiscard]] REPRISE_API PolicyHolder save_nothing();
 
-// MUST_SAVE for the operators listed, PREFER_RECOMPUTE for others. A name is "aten::mm" or
+// Answers MUST_SAVE for the listed operators, PREFER_RECOMPUTE for others. A name is "aten::mm" or
 // "aten::add.Tensor", and means that overload only; without an overload it means the default one,
-// or the only one. `unmatched()` has the names of which no operator has come yet, with a note at
+// or the only one. `unmatched()` lists names that have matched no operator yet, with a note for
 // composite operators, of which regions see the parts.
 //
-// std::invalid_argument for a name that the dispatcher does not know (the message has the closest
-// ones) or that leaves a choice of overloads (it has them all). Operators of a library that is not
-// loaded yet are not known.
+// Throws: std::invalid_argument for a name that the dispatcher does not know (the message lists the
+//   closest ones) or that is ambiguous between overloads (it lists them). Operators of a library
+//   that is not loaded yet are unknown.
 [[nodiscard]] REPRISE_API PolicyHolder save_operators(std::vector<std::string> names);
 
-// PREFER_SAVE for aten::mm, addmm, bmm and baddbmm in any overload, PREFER_RECOMPUTE for others.
+// Answers PREFER_SAVE for aten::mm, addmm, bmm and baddbmm in any overload, PREFER_RECOMPUTE for
+// others.
 [[nodiscard]] REPRISE_API PolicyHolder save_matmuls();
 
-// PREFER_SAVE for attention in one operator, PREFER_RECOMPUTE for others: LibTorch's flash,
+// Answers PREFER_SAVE for fused attention, PREFER_RECOMPUTE for others: LibTorch's flash,
 // memory-efficient, cuDNN, overrideable and CPU variants, and operators of other libraries with
-// "attention" or "attn" in their name; not their backward. Attention that LibTorch composes of
-// others (its math variant) arrives as aten::bmm and aten::_softmax and is not kept; where that is
-// all there is, `unmatched()` says so.
+// "attention" or "attn" in their name; not their backward. LibTorch's math variant of attention
+// appears as aten::bmm and aten::_softmax and is not saved; `unmatched()` reports if no other was
+// seen.
 [[nodiscard]] REPRISE_API PolicyHolder save_attention();
 
-// PREFER_SAVE for what save_matmuls() and save_attention() keep, and for convolutions.
+// Answers PREFER_SAVE for the operators of save_matmuls() and save_attention(), and for
+// convolutions.
 [[nodiscard]] REPRISE_API PolicyHolder save_compute_intensive();
 
-// PREFER_SAVE for the matmuls of save_matmuls() that are the first, the (n+1)th, the (2n+1)th ...
-// of their region, PREFER_RECOMPUTE for others. A question about a named result
-// (`PolicyContext::name`) is not another matmul: it does not count, and gets PREFER_RECOMPUTE.
-// std::invalid_argument unless n is positive.
+// Answers PREFER_SAVE for the first, the (n+1)th, the (2n+1)th ... matmul of a region, by
+// save_matmuls(), and PREFER_RECOMPUTE for others. A call for a named result
+// (`PolicyContext::name`) is not another matmul: it is not counted, and gets PREFER_RECOMPUTE.
+//
+// Throws: std::invalid_argument unless n is positive.
 [[nodiscard]] REPRISE_API PolicyHolder every_nth_matmul(std::int64_t n);
 
-// PREFER_SAVE for operators of which `condition` is true for at least one result, and
-// PREFER_RECOMPUTE for others, with no result among them. It should look at the tensor's shape,
-// dtype or device, not at its values. std::invalid_argument if it is empty.
+// Answers PREFER_SAVE for operators with at least one result for which `condition` returns true,
+// PREFER_RECOMPUTE for others. It should depend on the tensor's shape, dtype or device, not on its
+// values.
+//
+// Throws: std::invalid_argument if `condition` is empty.
 [[nodiscard]] REPRISE_API PolicyHolder
 save_where(std::function<bool(const at::Tensor& output)> condition);
 
-// Keeps what stands under a name, with two meanings of "name", both compared exactly:
+// Saves results by name, with two kinds of names, both compared exactly:
 //   - the name of a result, `PolicyContext::name()`: MUST_SAVE if an entry equals it;
 //   - the scopes of an operator (name_scope.h): PREFER_SAVE if the path of one of them, outer names
 //     first and joined by '/', ends with an entry, at a '/'. In scopes "block3", "attn", "q_proj",
 //     the entries "q_proj", "attn/q_proj", "block3/attn" and "attn" match; "proj" and
 //     "block3/q_proj" do not.
-// PREFER_RECOMPUTE otherwise. `unmatched()` has the entries under which nothing has come yet.
-// std::invalid_argument for an entry that is empty, or has an empty part between '/'.
+// PREFER_RECOMPUTE otherwise. `unmatched()` lists the entries that have matched nothing yet.
+//
+// Throws: std::invalid_argument for an entry that is empty or has an empty part between '/'.
 [[nodiscard]] REPRISE_API PolicyHolder save_named(std::vector<std::string> names);
 
-// PREFER_SAVE for operators with `tag`, PREFER_RECOMPUTE for others.
+// Answers PREFER_SAVE for operators with `tag`, PREFER_RECOMPUTE for others.
 [[nodiscard]] REPRISE_API PolicyHolder save_tagged(at::Tag tag);
 
-// Combinators. All throw std::invalid_argument for a PolicyHolder without a policy. What counts in
-// one of the policies they are made of starts anew in each region, and `unmatched()` has what
-// theirs have.
+// Combinators. All throw std::invalid_argument for a PolicyHolder without a policy. Counters of the
+// combined policies start again in each region, and `unmatched()` lists the entries of all of them.
 
-// The answers of `inner`, with MUST_CPU_OFFLOAD for MUST_SAVE and PREFER_CPU_OFFLOAD for
-// PREFER_SAVE.
+// Answers as `inner`, with MUST_CPU_OFFLOAD for MUST_SAVE and PREFER_CPU_OFFLOAD for PREFER_SAVE.
 [[nodiscard]] REPRISE_API PolicyHolder offload(const PolicyHolder& inner);
 
-// The answers of `inner`, with `store` as the place of what is kept, unless an answer names one.
-// std::invalid_argument for a null pointer.
+// Answers as `inner`, with `store` for saved results unless an answer names a store itself.
+//
+// Throws: also std::invalid_argument for a null pointer.
 [[nodiscard]] REPRISE_API PolicyHolder keep_in(std::shared_ptr<ActivationStore> store,
                                                const PolicyHolder& inner);
 
-// The first answer that is not PREFER_RECOMPUTE, which stands for "no opinion" here; if there is
-// none, PREFER_RECOMPUTE. The policies behind the one that has answered are not asked, so one that
-// counts counts only what reaches it.
+// Returns the first answer other than PREFER_RECOMPUTE, which means "no opinion" here; if there is
+// none, PREFER_RECOMPUTE. Later policies are not asked, so a policy with counters counts only the
+// calls that reach it.
 [[nodiscard]] REPRISE_API PolicyHolder first_match(const std::vector<PolicyHolder>& policies);
 
-// The answer of `overriding` if it is a MUST, whatever `base` says, else that of `base`. Both are
-// asked each time.
+// Returns the answer of `overriding` if it is a MUST, otherwise that of `base`. Both are asked each
+// time.
 [[nodiscard]] REPRISE_API PolicyHolder override_with(const PolicyHolder& base,
                                                      const PolicyHolder& overriding);
 
-// `policy` in regions of this very name, `otherwise` in others. `unmatched()` has the name as long
-// as no operator of such a region has come, and what both policies have.
+// Asks `policy` in regions with exactly this name, and `otherwise` in others. `unmatched()` lists
+// the name until an operator of such a region was seen, and the entries of both policies.
 [[nodiscard]] REPRISE_API PolicyHolder for_region(std::string name, const PolicyHolder& policy,
                                                   const PolicyHolder& otherwise);
 
-// What `decide` answers, given a copy of `initial` that lives as long as its region, and changes
-// as it likes; an answer that is a bool means what it means for a PolicyHolder. State and callable
-// are copied for each region. A question about a named result comes besides the one about its
-// operator: what counts operators should count those with an empty `PolicyContext::name`.
+// Returns the answers of `decide`, which receives a copy of `initial` that lives as long as its
+// region and that it may modify; a bool is converted as by PolicyHolder. State and callable are
+// copied for each region. A call for a named result comes in addition to the one for its operator:
+// count operators by an empty `PolicyContext::name`.
 //
 //   with_state(0, [](int& seen, const PolicyContext& c) { return c.name().empty() && ++seen < 4; })
 template <std::copy_constructible State, std::copy_constructible F>

@@ -3,10 +3,10 @@
 //
 // File: rng_fork_guard.h
 //
-// Lets a scope draw random numbers, or set generators, without the code after it noticing: when the
-// guard goes, the generators are back where they were. A replay is such a scope.
+// Lets a scope draw random numbers, or set generators, without an effect on the code after it: the
+// guard restores the generators when it is destroyed. A recomputation is such a scope.
 //
-// Not for several threads that draw from one generator: what others draw meanwhile is taken back.
+// Not for several threads that draw from one generator: draws of other threads are undone as well.
 //
 // Example:
 //
@@ -35,20 +35,23 @@ namespace rng_internal {
 class ReplayedTrackers;
 }
 
-// While alive, its generators may be moved freely; the destructor sets them back to where they were
-// when the guard was made, also when the scope is left by an exception. A generator that refuses is
-// named in a warning (TORCH_WARN), the others are still set back. Nothing is synchronised.
+// Restores its generators on destruction to their states at construction, also if the scope is left
+// by an exception. A generator that refuses is named in a warning (TORCH_WARN); the others are
+// still restored. Does not synchronise.
 class [[nodiscard]] REPRISE_API RngForkGuard {
  public:
-  // Remembers where the generators of `start` stand now, and then sets them to the states of
+  // Captures the present states of the generators of `start`, and then sets them to the states of
   // `start`. While the guard is alive, this thread sees the named states of each `RngStateTracker`
-  // as `start` has them, and what it does to them concerns nobody else. `start` need not outlive
-  // the guard. Throws what `RngState::capture` and `RngState::restore` throw; the generators that
-  // were set already are then back where they were.
+  // as in `start`, and its changes to them are private. `start` need not outlive the guard.
+  //
+  // Throws: as `RngState::capture` and `RngState::restore`; generators that were set already are
+  //   then restored.
   explicit RngForkGuard(const RngSnapshot& start);
 
-  // Remembers where `generators` stand, and changes nothing. Undefined generators and repeated ones
-  // are passed over. Throws what `RngState::capture` throws.
+  // Captures the states of `generators` and changes nothing. Undefined and repeated generators are
+  // ignored.
+  //
+  // Throws: as `RngState::capture`.
   explicit RngForkGuard(const std::vector<at::Generator>& generators);
 
   ~RngForkGuard();

@@ -3,12 +3,12 @@
 //
 // File: rng_state.h
 //
-// Where random number generators stand, as a value: `RngState` for one generator, `RngSnapshot` for
-// all that a region may draw from. The default CPU generator costs one copy of its 2.5 KB; Philox
-// generators (CUDA, XPU, MPS) are two integers, without tensor or synchronisation.
+// States of random number generators as values: `RngState` for one generator, `RngSnapshot` for all
+// that a region may draw from. The default CPU generator costs one copy of its 2.5 KB; Philox
+// generators (CUDA, XPU, MPS) are two integers, without a tensor or synchronisation.
 //
 // Not for independent random streams (make a generator of your own), nor for a file: a state
-// belongs to the generator object that it was taken from.
+// belongs to the generator object that it was captured from.
 //
 // Example:
 //
@@ -18,7 +18,7 @@
 //   assert(at::equal(mask, at::rand({4, 4})));
 //
 // Thread-safety: thread-compatible. Each access to a generator takes that generator's mutex, as
-// LibTorch's operators do; draws of other threads between two accesses are not held up.
+// LibTorch's operators do; draws of other threads between two accesses are not blocked.
 //
 // Gradients: nothing here is recorded by autograd or seen by the dispatcher.
 #ifndef REPRISE_RNG_RNG_STATE_H_
@@ -43,38 +43,40 @@ class TrackerSnapshot;
 }  // namespace rng_internal
 
 // The state of one generator at one moment, and the generator. Immutable and cheap to copy: copies
-// share what is large. Holds the generator alive.
+// share large states. Keeps the generator alive.
 class REPRISE_API RngState {
  public:
-  // Where `generator` stands now. An `at::CPUGeneratorImpl` is read with the normal sample that it
-  // keeps back after an odd number of draws. Any other generator is read as seed and offset, or,
-  // where it has no offset to give (its `get_offset` throws c10::Error), as a copy of its state
+  // Returns the present state of `generator`. An `at::CPUGeneratorImpl` is read with the normal
+  // sample that it caches after an odd number of draws. Any other generator is read as seed and
+  // offset, or, if it has no offset (its `get_offset` throws c10::Error), as a copy of its state
   // tensor.
   //
-  // The latter serves stream capture into a CUDA graph too: LibTorch refuses the offset then, but
-  // gives a state tensor (since pytorch/pytorch#162505) that can be restored in the same capture as
-  // long as the seed has not changed.
+  // The latter also works during stream capture into a CUDA graph: LibTorch refuses the offset
+  // then, but returns a state tensor (since pytorch/pytorch#162505) that can be restored in the
+  // same capture as long as the seed has not changed.
   //
-  // Throws std::invalid_argument if `generator` is undefined; c10::NotImplementedError if its state
-  // tensor is not a contiguous CPU tensor; whatever else reading the generator throws.
+  // Throws: std::invalid_argument if `generator` is undefined; c10::NotImplementedError if its
+  // state
+  //   tensor is not a contiguous CPU tensor; other exceptions of the generator.
   [[nodiscard]] static RngState capture(const at::Generator& generator);
 
-  // Where `generator` would stand if it were seeded with `seed` now. The generator itself is not
-  // touched: a clone of it is seeded.
+  // Returns the state that `generator` would have if it were seeded with `seed` now. Seeds a clone,
+  // not the generator itself.
   //
-  // Throws as `capture` does, and what cloning or seeding throws.
+  // Throws: as `capture`; exceptions of cloning and seeding.
   [[nodiscard]] static RngState seeded(const at::Generator& generator, std::uint64_t seed);
 
-  // Sets the generator back to this state. The seed is set only if it differs, because setting it
-  // is refused while a CUDA graph is captured and resets the offset. Throws whatever setting the
-  // generator throws, which may leave its seed set and its offset not.
+  // Restores the generator to this state. Sets the seed only if it differs, because setting it is
+  // refused while a CUDA graph is captured and resets the offset.
+  //
+  // Throws: exceptions of the generator, which may leave its seed set and its offset unset.
   void restore() const;
 
-  // True if the generator stands exactly here. Compares 2.5 KB for the CPU, two integers for
+  // Returns whether the generator is in this state. Compares 2.5 KB for the CPU, two integers for
   // Philox.
   [[nodiscard]] bool is_current() const;
 
-  // The same state of the same generator.
+  // Compares the states, and the identities of the generators.
   friend bool operator==(const RngState& a, const RngState& b) { return a.is_same(b); }
 
   [[nodiscard]] const at::Generator& generator() const noexcept { return generator_; }
@@ -95,69 +97,68 @@ class REPRISE_API RngState {
 
   RngState(at::Generator generator, Value value);
 
-  // std::nullopt if `impl` refuses its seed or offset. The caller holds the mutex.
+  // Returns std::nullopt if `impl` refuses its seed or offset. The caller holds the mutex.
   static std::optional<Philox> read_philox(const c10::GeneratorImpl& impl);
   static Value read(c10::GeneratorImpl& impl);
   [[nodiscard]] bool is_same(const RngState& other) const;
-  // As `restore`, but `RngSnapshot::complete` is not told: what was drawn meanwhile is known.
+  // As `restore`, but without notifying `RngSnapshot::complete`: the draws in between are known.
   void set_generator() const;
-  // Where a generator with offsets started that was seeded when its device came into use.
+  // Returns the initial state of a generator with offsets that was seeded when its device was
+  // initialised.
   static RngState start_of(const at::Generator& generator);
 
   at::Generator generator_;
   Value value_;
 };
 
-// The states of the generators that a region may draw from, taken when its forward starts, and with
-// them the named states of each `RngStateTracker` and the forks of it that the calling thread is
-// in.
+// The states of the generators that a region may draw from, captured when its forward starts, with
+// the named states of each `RngStateTracker` and the forks that the calling thread is in.
 class REPRISE_API RngSnapshot {
  public:
-  // Captures the default CPU generator, always; the default generator of each of `devices`; that of
-  // the accelerator's current device, if that device is in use; and `extra`. A generator met twice
-  // is captured once.
+  // Captures the default CPU generator, always; the default generators of `devices`; that of the
+  // accelerator's current device, if that device is in use; and `extra`; each once.
   //
-  // devices: where the region's tensors live. Without index: the current one. Types that have no
-  //   generator (meta) are passed over.
-  // extra: the caller's own generators. Undefined ones are passed over.
+  // devices: those of the region's tensors. Without index: the current one. Types without a
+  //   generator (meta) are ignored.
+  // extra: the caller's own generators. Undefined ones are ignored.
   //
-  // Wakes no device: of an accelerator that is not among `devices`, only whether it has a context
-  // is asked. A backend that cannot tell is taken to be in use. Other devices that the region uses
-  // by itself, neither current nor among `devices`, are not covered.
+  // Does not initialise an idle device (creates no context). A backend that cannot report whether
+  // it is in use is assumed to be. Other devices that the region uses, neither current nor among
+  // `devices`, are not covered.
   //
-  // Throws what `RngState::capture` throws.
+  // Throws: as `RngState::capture`.
   [[nodiscard]] static RngSnapshot capture(std::span<const at::Device> devices,
                                            std::span<const at::Generator> extra = {});
 
-  // Adds states that were taken later, before the region first drew from their generators. Those
-  // of generators that are captured already are passed over.
+  // Adds states that were captured later, before the region first drew from their generators.
+  // States of generators that are captured already are ignored.
   void add(std::span<const RngState> first_draws);
 
   // To be called once, on the same thread, when the region's forward has ended.
   //
-  // drawn: generators that the region is known to have drawn from. One that stands where it stood
-  //   has been put back, so its state is kept.
+  // drawn: generators that the region is known to have drawn from. Their states are retained even
+  // if
+  //   unchanged: they have been restored since.
   //
-  // Drops the states of the trackers if this thread has not used one since, and
-  // the states whose generators have not moved, unless an `RngState` was restored on this
-  // thread in between (by an `RngForkGuard` of the region's own, or a replay inside it): then a
-  // generator can have been drawn from and put back. A region that puts generators back by other
-  // means (`Generator::set_state`) after having drawn from the state it was entered with needs its
-  // snapshot as it was, without `complete()`.
-  // Adds the accelerator's current device if it came into use since: its generator was seeded then,
-  // and started at offset 0.
+  // Drops the states of the trackers if this thread has not used one since, and the states whose
+  // generators have not moved, unless an `RngState` was restored on this thread in between (by an
+  // `RngForkGuard` of the region's own, or a recomputation inside it): then a generator can have
+  // been drawn from and restored. A region that restores generators by other means
+  // (`Generator::set_state`), after drawing from the state at its entry, needs its snapshot without
+  // `complete()`. Adds the accelerator's current device if it was initialised since: its generator
+  // was seeded then, and started at offset 0.
   //
-  // Throws c10::Error if such a generator keeps no offset, because its start is then unknown; what
-  // `RngState::is_current` throws.
+  // Throws: c10::Error if such a generator has no offset, because its start is then unknown; as
+  //   `RngState::is_current`.
   void complete(std::span<const at::Generator> drawn = {});
 
-  // After `complete()`: true if the region drew from a captured generator or a named state, as far
-  // as can be told.
+  // Returns, after `complete()`, whether the region drew from a captured generator or a named
+  // state, as far as can be determined.
   [[nodiscard]] bool drew_random_numbers() const noexcept {
     return !states_.empty() || drew_from_named_;
   }
 
-  // In no particular order; each generator at most once.
+  // Returns the states in no particular order, each generator at most once.
   [[nodiscard]] std::span<const RngState> states() const noexcept {
     return {states_.data(), states_.size()};
   }
