@@ -26,7 +26,7 @@ constexpr std::array kAcceleratorTypes{c10::DeviceType::CUDA, c10::DeviceType::X
                                        c10::DeviceType::MTIA, c10::DeviceType::HPU,
                                        c10::DeviceType::MPS,  c10::DeviceType::PrivateUse1};
 
-// What a value-initialised element of autocast_dtypes_ is.
+// The value of a value-initialised element of autocast_dtypes_.
 constexpr at::ScalarType kUnsupported{};
 
 c10::DeviceType autocast_device(std::size_t i) {
@@ -53,8 +53,8 @@ bool has_any_context(const at::AcceleratorHooksInterface& hooks) {
   return false;
 }
 
-// Asking the driver for its current device could start it, and a process that started it cannot
-// fork. An allocator that has been set up says the same without asking.
+// Asking the driver for its current device could initialise it, and a process with an initialised
+// driver cannot fork. An initialised allocator implies the same without asking.
 bool is_in_use(c10::DeviceType type) {
   if (type == c10::DeviceType::PrivateUse1 && !at::isPrivateUse1HooksRegistered()) {
     return true;
@@ -67,8 +67,8 @@ bool is_in_use(c10::DeviceType type) {
   return has_any_context(at::globalContext().getAcceleratorHooksInterface(type));
 }
 
-// -1 if not in use. A driver that has failed reports so wherever it is asked; the operator that it
-// concerns will say it better, and the guard's destructor must not.
+// Returns -1 if not in use. A failed driver reports its error at every query; the affected operator
+// reports it better, and the guard's destructor must not.
 c10::DeviceIndex current_device(c10::DeviceType type) noexcept {
   const auto* guard = c10::impl::device_guard_impl_registry[static_cast<std::size_t>(type)].load();
   if (guard == nullptr) {
@@ -174,8 +174,8 @@ AmbientStateGuard::AmbientStateGuard(const AmbientState& state)
 }
 
 AmbientStateGuard::~AmbientStateGuard() {
-  // What the body left behind, should it have thrown before it could put things back itself, is not
-  // known: ask again.
+  // The body may have thrown before it restored its own changes, so the present state is unknown:
+  // ask again.
   const AmbientState left = AmbientState::capture();
   if (applied_.is_autocast_enabled() || left.is_autocast_enabled()) {
     if (applied_.autocast_cache_enabled_ || left.autocast_cache_enabled_) {

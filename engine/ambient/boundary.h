@@ -5,8 +5,8 @@
 
 namespace reprise::engine_internal {
 
-// If `synchronizes`, the host waits for the accelerator's current device, unless that is not in use
-// yet. Throws what a kernel of that device has failed with.
+// If `synchronizes`, the host waits for the accelerator's current device, unless that is idle.
+// Throws the error of a failed kernel of that device.
 void wait_at_boundary(bool synchronizes);
 
 }  // namespace reprise::engine_internal

@@ -17,20 +17,20 @@ bool are_same(const MathModes::Ptr& a, const MathModes::Ptr& b) {
   return a == b || (a && b && *a == *b);
 }
 
-// LibTorch sets it and does not tell.
+// LibTorch has a setter, but no getter.
 bool flushes_denormals_here() {
   const volatile float smallest_normal = std::numeric_limits<float>::min();
   return smallest_normal * 0.5F == 0.0F;
 }
 
-// Null if the process has no such function.
+// Returns null if the process has no such function.
 template <class Function>
 Function* find_function(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// at::set_num_threads() sets as well what threads start with that are made later. OpenMP, and MKL
-// beside it, have a number for each thread.
+// at::set_num_threads() also sets the initial value of threads created later. OpenMP and MKL have a
+// number per thread.
 void set_num_threads_here(int count) {
   static auto* const kOfOpenMp = find_function<void(int)>("omp_set_num_threads");
   static auto* const kOfMkl = find_function<int(int)>("MKL_Set_Num_Threads_Local");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What decides how operators compute, beside their arguments: which kernels and precisions LibTorch
-// may use (MathModes, of the process), and, of a thread, how many threads an operator is spread
-// over, which decides in which order it adds, and whether denormal numbers count as zero.
+// The modes that determine how operators compute, besides their arguments: kernels and precisions
+// that LibTorch may use (MathModes, of the process), and, of a thread, the number of intra-op
+// threads, which determines the order of sums, and the flushing of denormal numbers.
 #ifndef REPRISE_ENGINE_AMBIENT_COMPUTE_MODES_H_
 #define REPRISE_ENGINE_AMBIENT_COMPUTE_MODES_H_
 
@@ -17,14 +17,14 @@ class MathModes;
 class ComputeModes {
  public:
   ComputeModes() = default;
-  // Of the process, and of the calling thread.
+  // Returns the modes of the process and of the calling thread.
   static ComputeModes current();
-  // Whether that gives the same now; with `elementwise`, as far as it concerns elementwise
-  // operators, for which MathModes decide nothing: some 40 instructions, and 110 otherwise.
+  // Returns whether these are the current modes; with `elementwise`, only as they affect
+  // elementwise operators, for which MathModes are irrelevant: some 40 instructions, 110 otherwise.
   bool is_current(bool elementwise) const;
 
-  // Sets what differs from `present`. Numbers of threads and denormals are those of the calling
-  // thread, and other threads keep theirs, if LibTorch computes with OpenMP.
+  // Sets the modes that differ from `present`. The number of threads and the denormal mode are set
+  // for the calling thread only, if LibTorch uses OpenMP.
   void apply_over(const ComputeModes& present) const;
 
   friend bool operator==(const ComputeModes& a, const ComputeModes& b);

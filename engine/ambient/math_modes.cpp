@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Note [Private members]: at::Context does not tell all of its state. Its table of precisions gives
-// values with what they inherit, and the older settings of precision throw if the table has been
-// set otherwise. And some twenty calls for each operator, to see that nothing has changed, are too
-// many. An explicit instantiation of a template may name private members: what the getters do not
-// tell is read and set there. The flags lie side by side; whether one has changed is told by the
-// words of memory that they fill. A test changes each of them.
+// Note [Private members]: at::Context does not expose all of its state. Its table of precisions
+// returns inherited values, and the older precision settings throw if the table has been set
+// otherwise. Twenty calls per operator, to check for changes, are too expensive as well. An
+// explicit instantiation of a template may name private members: state without getters is read and
+// set there. The flags are adjacent; the words of memory that they occupy show whether one has
+// changed. A test changes each of them.
 #include "reprise/engine/ambient/math_modes.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct Flag {
   void (at::Context::*set)(bool);
 };
 
-// Those that not all versions have.
+// The flags that not all versions have.
 template <class Context>
 void add_newer_flags(std::vector<Flag>& flags) {
   if constexpr (requires { &Context::userEnabledFA3SDP; }) {
@@ -84,7 +84,7 @@ const std::vector<Flag>& flags() {
   return kFlags;
 }
 
-// Up to 2.9 a flag; then 0 allows reduced precision, 1 does not, 2 forbids to split as well.
+// Up to 2.9 a flag; later 0 allows reduced precision, 1 does not, 2 also forbids splitting.
 template <class Setter>
 void set_reduction(at::Context& context, std::uint8_t value, Setter set) {
   if constexpr (std::is_invocable_v<Setter, at::Context&, bool, bool>) {
@@ -120,7 +120,7 @@ void set_code(Precision& precision, std::uint8_t code) {
   }
 }
 
-// The entries of the table, in one order: the map gets no further keys.
+// The entries of the table, in a fixed order: the map receives no further keys.
 template <class Table>
 auto entries_of(Table& table) {
   if constexpr (requires { table.begin()->second.begin(); }) {
@@ -145,8 +145,8 @@ const auto& precisions() {
   return kEntries;
 }
 
-// The memory of all flags, in whole words: what lies behind the last one belongs to the context
-// too.
+// The memory of all flags, in whole words: the bytes after the last one belong to the context as
+// well.
 struct FlagWords {
   const std::byte* first;
   std::size_t count;
@@ -213,7 +213,7 @@ MathModes MathModes::read() {
   for (const auto* const precision : precisions()) {
     modes.values_.precisions.push_back(code_of(*precision));
   }
-  // Last: a getter may decide what had been left open.
+  // Last: a getter may determine a setting that was undetermined before.
   for (std::size_t i = 0; i < flag_words().count; ++i) {
     modes.words_.push_back(flag_words().word(i));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The flags of LibTorch's that decide which kernel an operator runs, and at which precision: those
-// of scaled dot product attention, cuDNN, oneDNN, NNPACK, BLAS and LAPACK, reduced precision, and
-// of filling memory that nobody has set. They belong to the process.
+// LibTorch's flags that determine an operator's kernel and precision: of scaled dot product
+// attention, cuDNN, oneDNN, NNPACK, BLAS and LAPACK, reduced precision, and of filling
+// uninitialised memory. They belong to the process.
 #ifndef REPRISE_ENGINE_AMBIENT_MATH_MODES_H_
 #define REPRISE_ENGINE_AMBIENT_MATH_MODES_H_
 
@@ -22,14 +22,13 @@ class REPRISE_API MathModes {
  public:
   using Ptr = std::shared_ptr<const MathModes>;
 
-  // As they are now: on a thread the same object until one of them changes.
+  // Returns the present flags: on a thread the same object until one of them changes.
   static const Ptr& current();
-  // Whether they are as they were when this was made. Costs some 60 instructions, so that it may be
-  // asked for an operator. May be false when nothing but state of at::Context's of no concern here
-  // has changed.
+  // Returns whether the flags are unchanged since this was made. Costs some 60 instructions, cheap
+  // enough per operator. May return false if only unrelated state of at::Context has changed.
   bool is_current() const;
 
-  // Sets what differs from `present`.
+  // Sets the flags that differ from `present`.
   void apply_over(const MathModes& present) const;
 
   friend bool operator==(const MathModes& a, const MathModes& b) { return a.values_ == b.values_; }
@@ -52,7 +51,7 @@ class REPRISE_API MathModes {
   };
 
   Values values_;
-  std::vector<std::uint64_t> words_;  // of the memory in which the flags lay
+  std::vector<std::uint64_t> words_;  // of the memory that holds the flags
 };
 
 }  // namespace reprise::engine_internal

@@ -5,7 +5,7 @@
 
 namespace reprise::engine_internal {
 
-// While alive, is_recomputing() is true on this thread.
+// While alive, is_recomputing() returns true on this thread.
 class RecomputingScope {
  public:
   RecomputingScope();

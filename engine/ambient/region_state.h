@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The state that the region's code found in forward, and that each replay restores.
+// The state of a region's forward that each replay restores.
 #ifndef REPRISE_ENGINE_AMBIENT_REGION_STATE_H_
 #define REPRISE_ENGINE_AMBIENT_REGION_STATE_H_
 
@@ -16,7 +16,7 @@
 
 namespace reprise::engine_internal {
 
-// Enters a user's context; leaves it when destroyed.
+// Enters a user's context, and exits it on destruction.
 class ContextScope {
  public:
   explicit ContextScope(std::shared_ptr<RegionContext> context) {
@@ -39,12 +39,12 @@ class ContextScope {
 
 struct RegionState {
   AmbientState ambient;
-  RegionStreams streams;  // for the session that a replay belongs to
+  RegionStreams streams;  // for the session of a replay
   std::optional<RngSnapshot> rng;
   std::shared_ptr<RegionContext> recompute_context;
 };
 
-// While alive, the calling thread is as forward found it; then as this guard found it.
+// Sets the calling thread to forward's state; the destructor restores the previous state.
 class RegionStateGuard {
  public:
   explicit RegionStateGuard(const RegionState& state) : ambient_(state.ambient) {

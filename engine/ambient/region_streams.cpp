@@ -13,7 +13,7 @@ namespace {
 
 using Guard = c10::impl::VirtualGuardImpl;
 
-// What is queued on `later` from now on waits for what is queued on `first`.
+// Makes work queued on `later` from now on wait for the work queued on `first`.
 void order(const c10::Stream& first, const c10::Stream& later) {
   c10::Event event(first.device_type());
   event.record(first);

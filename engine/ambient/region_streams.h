@@ -2,14 +2,14 @@
 // Copyright 2026 The Reprise Authors
 //
 // Note [Streams of a session]: all replays of a region for one session run on the same stream of a
-// device, whoever asks. So what one replay has computed and freed, the next may read and overwrite
-// without an event. On the device of the slot that is asked for first it is the stream of the node
-// that asks, which forward ran on; on others it is the one that was current there when forward
-// began. The thread of one device has other streams current on the others than forward had, and
-// those know nothing of when the region's inputs are ready.
+// device, regardless of the requesting node. A replay may thus read and overwrite memory that an
+// earlier one has computed and freed, without an event. On the device of the first requested slot
+// it is the stream of the requesting node, which forward ran on; on others the stream that was
+// current when forward began. The thread of one device has other current streams on other devices
+// than forward had, and those do not wait for the region's inputs.
 //
-// A node on another stream of the device may ask next: then the session's stream waits for that one
-// before the replay, and that one for the session's before it gets the tensor.
+// If a node on another stream of the device asks next, the session's stream waits for that one
+// before the replay, and that one for the session's before it receives the tensor.
 #ifndef REPRISE_ENGINE_AMBIENT_REGION_STREAMS_H_
 #define REPRISE_ENGINE_AMBIENT_REGION_STREAMS_H_
 
@@ -27,7 +27,7 @@ namespace reprise::engine_internal {
 // The current streams of an accelerator's devices, at one moment on one thread.
 class RegionStreams {
  public:
-  // Asks nothing of an accelerator that is not in use.
+  // Does not access an idle accelerator.
   static RegionStreams capture(const AmbientState& ambient);
 
   std::optional<c10::DeviceType> accelerator() const noexcept { return accelerator_; }
@@ -40,20 +40,20 @@ class RegionStreams {
 
 class SessionStreams {
  public:
-  // To be called before each replay, for a slot on the device `asking`, if it is for one.
+  // To be called before each replay. asking: the device of the requested slot, if there is one.
   void choose(const RegionStreams& forward, std::optional<c10::Device> asking);
 
-  // Makes the current stream of the tensor's device wait for the session's, and the allocator wait
-  // for that stream. Nothing happens if it is the session's.
+  // Makes the current stream of the tensor's device wait for the session's, and records that stream
+  // with the allocator. No effect if they are the same.
   void order_use(const at::Tensor& tensor) const;
 
  private:
   friend class SessionStreamsGuard;
 
-  absl::InlinedVector<c10::Stream, 1> streams_;  // of each device, when chosen
+  absl::InlinedVector<c10::Stream, 1> streams_;  // per device, when chosen
 };
 
-// While alive, the streams chosen are the current ones.
+// While alive, makes the chosen streams the current ones.
 class [[nodiscard]] SessionStreamsGuard {
  public:
   explicit SessionStreamsGuard(const SessionStreams& streams);

@@ -18,10 +18,10 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Words of at most 32 bits that are weighted and summed at a time.
+// The number of words of at most 32 bits that are weighted and summed at a time.
 constexpr std::int64_t kChunkWords = std::int64_t{1} << 20;
 
-// Any odd multiplier with random-looking bits serves; these are those of SplitMix64 (Steele, Lea,
+// Any odd multiplier with random-looking bits works; these are those of SplitMix64 (Steele, Lea,
 // Flood: Fast splittable pseudorandom number generators, OOPSLA 2014), the first with another last
 // digit: it is 5 modulo 8, so that its powers, which weigh the chunks, differ in their low bits.
 constexpr auto kChunkMultiplier = static_cast<std::int64_t>(0xBF58476D1CE4E5B5ULL);
@@ -114,7 +114,7 @@ at::Tensor device_hash(const at::Tensor& tensor) {
   return hash;
 }
 
-// The strided tensors that a tensor without strides of its own consists of.
+// Returns the strided components of a tensor without strides.
 std::vector<at::Tensor> components(const at::Tensor& tensor) {
   if (tensor.is_nested()) {
     return {tensor.values(), tensor._nested_tensor_size(), tensor._nested_tensor_strides(),
@@ -147,7 +147,7 @@ Fingerprint Fingerprint::of_any(const at::Tensor& tensor, bool by_operators) {
 Fingerprint Fingerprint::of_strided(const at::Tensor& tensor, bool by_operators) {
   Fingerprint result;
   if (tensor._is_zerotensor()) {
-    // It has no memory to read.
+    // Without memory to read.
     return of_strided(at::zeros(tensor.sizes(), tensor.options()), by_operators);
   }
   if (tensor.is_cpu() && !by_operators) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A short value that stands for the bits of a tensor, so that forward can be compared with a replay
-// without keeping the tensor.
+// A short value that represents the bits of a tensor, to compare forward with a replay without
+// retaining the tensor.
 #ifndef REPRISE_ENGINE_CHECKS_FINGERPRINT_H_
 #define REPRISE_ENGINE_CHECKS_FINGERPRINT_H_
 
@@ -21,7 +21,7 @@ namespace reprise::engine_internal {
 //
 // CPU: XXH3, 64 bits. Elsewhere: ATen operators on the tensor's device and current stream; the
 // result stays there, and nothing synchronises. There a single changed word of up to 32 bits is
-// always told apart, any other difference with a probability of 1 - 2^-31 or better. Memory beyond
+// always detected, any other difference with a probability of 1 - 2^-31 or better. Memory beyond
 // the tensor is bounded by about 32 MiB, whatever the strides.
 //
 // Call in no-grad mode. Draws no random numbers. A value; thread-compatible.
@@ -31,10 +31,10 @@ class REPRISE_API Fingerprint {
 
   static Fingerprint of(const at::Tensor& tensor);
 
-  // By operators, as for a tensor that is not on the CPU, wherever it is.
+  // Computes it by operators, as for a tensor on an accelerator, on any device.
   static Fingerprint of_by_operators(const at::Tensor& tensor);
 
-  // Waits for the device if the tensors were not on the CPU, and reads one bool.
+  // Synchronises if the tensors were not on the CPU, and reads one bool.
   static bool equal(const Fingerprint& a, const Fingerprint& b);
 
  private:

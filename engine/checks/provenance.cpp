@@ -23,7 +23,7 @@ using hooks_internal::version_of;
 
 namespace {
 
-// Where a hash starts, by what it is of.
+// Initial values of hashes, by kind.
 enum Seed : std::uint64_t {
   kUndefined = 0x51ed270b,
   kNumber,
@@ -56,7 +56,7 @@ Provenance with_geometry(Provenance hash, const at::Tensor& tensor, std::int64_t
                      static_cast<std::uint64_t>(tensor.is_neg());
   hash = mix_in(hash, static_cast<std::uint64_t>(tensor.scalar_type()) << 2U | flags);
   hash = mix_in(hash, static_cast<std::uint64_t>(tensor.storage_offset() - shift));
-  if (tensor.is_contiguous()) {  // then the sizes tell the strides
+  if (tensor.is_contiguous()) {  // then the sizes determine the strides
     for (const std::int64_t size : sizes) {
       hash = mix_in(hash, static_cast<std::uint64_t>(size));
     }
@@ -65,7 +65,7 @@ Provenance with_geometry(Provenance hash, const at::Tensor& tensor, std::int64_t
   const at::IntArrayRef strides = tensor.strides();
   for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
     hash = mix_in(hash, static_cast<std::uint64_t>(sizes[dim]));
-    // The stride of a dimension of one element reaches nothing.
+    // The stride of a dimension of one element is irrelevant.
     hash = mix_in(hash, sizes[dim] == 1 ? 0 : static_cast<std::uint64_t>(strides[dim]));
   }
   return hash;
@@ -75,7 +75,7 @@ Provenance of_cast(const at::Tensor& cast) {
   return mix_in(kCast, static_cast<std::uint64_t>(cast.scalar_type()));
 }
 
-// Autocast may have made it, before the region.
+// Autocast may have made it before the region.
 bool is_cached_cast(const at::Tensor& tensor) {
   const bool is_narrow = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
   if (!is_narrow) {
@@ -135,7 +135,7 @@ void ProvenanceMap::reserve(std::size_t count) {
   buffers_->entries.reserve(count);
 }
 
-// For a tensor with a storage. What is known of that is kept.
+// For a tensor with a storage, whose entry is updated.
 ProvenanceMap::Entry& ProvenanceMap::entry_for(const at::Tensor& tensor) {
   auto& [places, entries, inputs, last] = *buffers_;
   const auto next = static_cast<std::uint32_t>(entries.size());
@@ -183,7 +183,7 @@ void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std
   entry.shift = is_shared ? 0 : shift;
 }
 
-// With its geometry.
+// Returns the hash combined with the geometry.
 Provenance ProvenanceMap::of_shared(const at::Tensor& tensor) const {
   const std::int64_t place = tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize());
   for (const Input& input : buffers_->inputs) {
@@ -215,7 +215,7 @@ ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) {
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {
     const bool is_read = traits.written_arguments.empty() || !traits.may_write(index);
     const Provenance argument = of_argument(arguments[index], is_read, described);
-    // What is overwritten, and statistics, do not enter into the results.
+    // Results do not depend on overwritten targets and on statistics.
     hash = is_read || !traits.ignores_targets ? mix_in(hash, argument) : hash;
   }
   if (traits.is_random) {

@@ -20,7 +20,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// A nested tensor has neither sizes nor strides to speak of.
+// A nested tensor has no usable sizes and strides.
 TensorMetadata::Dims dims_of(const at::Tensor& tensor, bool strides) {
   if (tensor.is_nested() || (strides && tensor.layout() != c10::kStrided)) {
     return {};
@@ -44,7 +44,7 @@ const std::type_info* producer_of(const at::Tensor& tensor) {
   return node == nullptr ? nullptr : &typeid(*node);
 }
 
-// Of a parameter.
+// For a parameter.
 bool is_freed(const at::Tensor& tensor) { return tensor.numel() == 0 || is_beyond_storage(tensor); }
 
 template <class Function>
@@ -69,7 +69,7 @@ hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor) {
 bool is_saved_by_its_handwritten_node(const at::Tensor& tensor) {
   const torch::autograd::Node* const own = node_of(tensor);
   const torch::autograd::Node* producer = own;
-  std::uint64_t latest = 0;  // of the nodes that were made for it
+  std::uint64_t latest = 0;  // sequence number of its nodes
   if (const hooks_internal::NodePtr slices = copy_slices_of(tensor)) {
     producer = static_cast<const torch::autograd::CopySlices&>(*slices).fn.get();
     latest = std::max(slices->sequence_nr(), own == nullptr ? 0 : own->sequence_nr());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a frame remembers of a tensor that autograd saved in forward, instead of the tensor.
+// A frame's record of a tensor that autograd saved in forward, in place of the tensor.
 #ifndef REPRISE_ENGINE_CHECKS_SAVED_TENSOR_RECORD_H_
 #define REPRISE_ENGINE_CHECKS_SAVED_TENSOR_RECORD_H_
 
@@ -45,29 +45,28 @@ struct TensorMetadata {
   bool requires_grad;
 };
 
-// Which contents to remember, from the options of the region.
+// The contents to record, from the options of the region.
 struct RecordOptions {
   DeterminismCheck check = DeterminismCheck::kMetadata;
   const std::function<std::string(const at::Tensor&)>* describe = nullptr;
 };
 
-// True for a result of a torch::autograd::Function, or a view that it has written to, which that
-// Function is saving just now. LibTorch leaves the tensor in a reference cycle if such a save is
-// left by an exception. What other nodes save of a Function's results is told by the nodes made
-// since.
+// Returns true for a result of a torch::autograd::Function, or a view that it has written to, that
+// the same Function is saving now. LibTorch leaves the tensor in a reference cycle if an exception
+// leaves such a save. Saves by other nodes are recognised by the nodes created since.
 bool is_saved_by_its_handwritten_node(const at::Tensor& tensor);
 
-// Of a view that has been written to in place: the node that autograd has put in front of its
-// base's history; null for other tensors.
+// Returns, for a view that has been written to in place, the node that autograd has inserted before
+// its base's history; null for other tensors.
 hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor);
 
 class SavedTensorRecord {
  public:
-  // Memory that nothing has set has no contents to compare.
+  // Uninitialised memory has no contents to compare.
   SavedTensorRecord(const at::Tensor& tensor, const RecordOptions& options,
                     const SlotProvenance& provenance = {});
 
-  // Forward has ended. is_alive: whether somebody may still ask for the tensor.
+  // Forward has ended. is_alive: whether backward may still ask for the tensor.
   void complete(bool is_alive) {
     provenance_.is_captured = provenance_.is_captured && !storage_.expired();
     died_in_forward_ = !is_alive;
@@ -80,49 +79,48 @@ class SavedTensorRecord {
   bool died_in_forward() const { return died_in_forward_; }
   Provenance provenance() const { return provenance_.hash; }
   Provenance memory_provenance() const { return provenance_.of_memory; }
-  // Somebody outside held it when forward had ended.
+  // Whether it had an owner outside when forward ended.
   bool is_captured() const { return provenance_.is_captured; }
 
-  // What differs in `recomputed`, in words; nothing if it agrees as far as the check demands.
+  // Returns a description of the difference of `recomputed`; nothing if the check finds none.
   std::optional<std::string> difference(const at::Tensor& recomputed,
                                         const RecordOptions& options) const;
 
-  // The same for its values alone, as far as the check looks at them.
+  // The same for its values alone, if the check compares them.
   std::optional<std::string> difference_of_contents(const at::Tensor& recomputed,
                                                     const RecordOptions& options) const;
 
-  // True if `recomputed` lies in the memory that the tensor of forward lay in, so that the region
-  // did not make it: it came from outside.
+  // Returns whether `recomputed` is in the memory of forward's tensor: then the region did not make
+  // it, and it is from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;
 
-  // That memory, by address; null for a tensor without a storage.
+  // Returns that memory, by address; null for a tensor without a storage.
   const void* memory() const { return storage_._unsafe_get_target(); }
 
-  // A leaf that needs a gradient.
+  // Whether it is a leaf that requires a gradient.
   bool is_parameter() const { return is_parameter_; }
-  // The parameter that was saved, as it is now, if it is there and not freed: an alias without
-  // graph. Undefined otherwise.
+  // Returns the saved parameter with its present contents, as an alias without graph; undefined if
+  // it no longer exists or is freed.
   at::Tensor parameter_now() const;
-  // Whether it is the parameter, and freed either when it was saved or now, and not both.
+  // Returns whether `tensor` is the parameter, and was freed at exactly one of the two times.
   bool is_freed_in_one(const at::Tensor& recomputed) const;
 
-  // The very tensor that was saved, if it needs no gradient, is as it was, and somebody else still
-  // has it; undefined otherwise. Autograd without hooks gives back that one, and not another of the
-  // same values.
+  // Returns the identical tensor object that was saved, if it requires no gradient, is unmodified,
+  // and has another owner; undefined otherwise. Autograd without hooks returns that object as well.
   at::Tensor original() const;
 
   // See is_saved_by_its_handwritten_node().
   bool is_handwritten() const { return handwritten_; }
-  // Equal for the tensors that one node saves, different for those that the next node saves.
+  // Equal for the tensors that one node saves, different between consecutive nodes.
   std::uint64_t node_number() const { return node_number_; }
 
   std::int64_t version() const { return version_; }
-  // The operator whose result the tensor was, "AddmmBackward0"; or "no recorded operator".
+  // Returns the operator whose result the tensor was, "AddmmBackward0"; or "no recorded operator".
   std::string producer() const;
   const TensorMetadata& metadata() const { return metadata_; }
 
  private:
-  // Changed in forward since it was saved: autograd refuses to give it to anybody.
+  // Whether it was modified in forward since it was saved: autograd refuses to return it.
   bool is_overwritten() const {
     return !is_complete_ && contents_ != nullptr &&
            contents_->counter.current_version() != version_;
@@ -137,7 +135,7 @@ class SavedTensorRecord {
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
   TensorMetadata metadata_;
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // its address cannot be given out anew
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // prevents the reuse of its address
   bool is_parameter_;
   bool is_freed_;        // without elements, or without memory
   WeakTensor original_;  // null if it has a graph

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Whether the operators of this thread are hidden from policies.
+// Returns whether the operators of this thread are excluded from policies.
 #ifndef REPRISE_ENGINE_OPERATORS_BYPASS_H_
 #define REPRISE_ENGINE_OPERATORS_BYPASS_H_
 

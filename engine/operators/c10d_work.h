@@ -10,11 +10,11 @@
 
 namespace reprise::engine_internal {
 
-// True for objects of c10d: groups, how to reduce, what to wait for.
+// Returns whether the value is an object of c10d: a group, a reduction, a Work.
 bool is_of_c10d(const c10::IValue& value);
 
-// Waits for each Work among the results of an operator; the current stream does, on an accelerator
-// whose backend has streams. Throws what c10d throws when the transfer has failed.
+// Waits for each Work among the results of an operator; on an accelerator whose backend has
+// streams, the current stream waits. Throws c10d's error if the transfer has failed.
 void wait_for_work(c10::ArrayRef<c10::IValue> results);
 
 }  // namespace reprise::engine_internal

@@ -23,7 +23,7 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::Fake;
 
-// In one place: finding a variable of a thread takes a call.
+// In one struct: finding a thread-local variable takes a call.
 struct Interception {
   OperatorInterceptor* interceptor = nullptr;
   int depth = 0;  // see Note [Unseen]
@@ -55,7 +55,7 @@ c10::KernelFunction make_kernel() {
   return c10::KernelFunction::makeFromBoxedFunction<&dispatch>();
 }
 
-// Kernels for each operator, those of libraries that are loaded later included.
+// Kernels per operator, including operators of libraries that are loaded later.
 class OperatorKernels {
  public:
   OperatorKernels() {
@@ -104,7 +104,7 @@ class OperatorKernels {
   std::optional<c10::RegistrationHandleRAII> listening_;
 };
 
-// Null if the key was free. Never freed: operators may run during static destruction.
+// Returns null if the key was free. Never freed: operators may run during static destruction.
 OperatorKernels* install() {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   if (dispatcher.hasBackendFallbackForDispatchKey(kKey)) {
@@ -116,7 +116,7 @@ OperatorKernels* install() {
   return nullptr;
 }
 
-// Of a user's unpack hook: other memory in each recomputation.
+// Called for the result of a user's unpack hook, which is in other memory in each recomputation.
 void note_unpacked(const at::Tensor& tensor) {
   if (OperatorInterceptor* const interceptor = InterceptionScope::current()) {
     interceptor->note_recomputed(tensor, nullptr, 0);

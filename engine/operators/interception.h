@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Sees each operator that a thread runs, below autograd: what LibTorch composes of others arrives
-// as its parts, autocast's casts arrive like any operator, and nothing that a kernel calls arrives.
+// Intercepts each operator that a thread runs, below autograd: composite operators arrive as their
+// parts, autocast's casts like any operator, and operators that a kernel calls do not arrive.
 //
-// Note [The key]: operators are seen on the dispatch key Fake, which LibTorch itself does not use
-// in C++ programs. It gets a boxed fallback at the first scope, or, if somebody else has put one
-// there, a kernel for each operator, which precedes a fallback. The key is in the thread's included
-// set only inside a scope, so that nothing else of the process pays. LibTorch copies that set to
-// the threads of a backward; there no interceptor is found, and operators run as ever.
+// Note [The key]: operators are intercepted on the dispatch key Fake, which LibTorch itself does
+// not use in C++ programs. It gets a boxed fallback at the first scope, or, if other code has
+// registered one, a kernel per operator, which precedes a fallback. The key is in the thread's
+// included set only inside a scope, so that other code of the process pays nothing. LibTorch copies
+// that set to the threads of a backward; there is no interceptor there, and operators run as usual.
 #ifndef REPRISE_ENGINE_OPERATORS_INTERCEPTION_H_
 #define REPRISE_ENGINE_OPERATORS_INTERCEPTION_H_
 
@@ -34,13 +34,13 @@ struct OperatorCall {
   c10::DispatchKeySet keys;
   torch::jit::Stack& stack;
 
-  // Runs the operator: its results replace its arguments. It is not seen again.
+  // Runs the operator: its results replace its arguments. It is not intercepted again.
   void run() const { op.redispatchBoxed(keys, &stack); }
 
   c10::ArrayRef<c10::IValue> arguments() const {
     return torch::jit::last(stack, op.schema().arguments().size());
   }
-  // When it has run.
+  // After the operator has run.
   c10::ArrayRef<c10::IValue> results() const {
     return torch::jit::last(stack, op.schema().returns().size());
   }
@@ -56,33 +56,32 @@ class OperatorInterceptor {
   OperatorInterceptor& operator=(const OperatorInterceptor&) = delete;
   virtual ~OperatorInterceptor() = default;
 
-  // Stands in for the operator: on return its results have replaced its arguments. Operators that
-  // are run from here are not seen. Called on the thread of the scope, with autograd off and
-  // perhaps under a mutex of LibTorch's: it must not call code of the user's that may run
-  // operators.
+  // Called in place of the operator: on return, its results have replaced its arguments. Operators
+  // run from here are not intercepted. Called on the thread of the scope, with autograd off and
+  // perhaps under a mutex of LibTorch's: it must not call user code that may run operators.
   virtual void intercept(const OperatorCall& call) = 0;
 
-  // Puts back the versions that autograd has counted for writes that a replay has left out.
+  // Restores the versions that autograd has counted for writes that a replay has skipped.
   virtual void settle() {}
 
-  // A backward inside the region has been given the tensor of a slot, recomputed out of sight.
-  // saved: the memory that was saved, by address; null if it is not known.
-  // provenance: of that memory in the region of the slot, see provenance.h.
+  // A backward inside the region has received the tensor of a slot, recomputed without
+  // interception. saved: the memory that was saved, by address; null if unknown. provenance: of
+  // that memory in the region of the slot, see provenance.h.
   virtual void note_recomputed(const at::Tensor& /*tensor*/, const void* /*saved*/,
                                std::uint64_t /*provenance*/) {}
 
-  // What the operator, which is about to run, is to find in `target`, a tensor that it writes to:
-  // number `element` of argument `argument`. In a replay that is not what it holds. Not to be
-  // changed.
+  // Returns the contents that the operator, which is about to run, should find in `target`, a
+  // tensor that it writes to: number `element` of argument `argument`. In a replay those differ
+  // from the present contents. The result must not be modified.
   virtual at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
                                   std::uint32_t element, const at::Tensor& target);
 };
 
-// The number that autograd was to give to the next node of this thread when an interceptor last saw
-// an operator of it.
+// Returns the sequence number of autograd's next node on this thread at the time of the last
+// intercepted operator.
 std::uint64_t sequence_number_at_last_operator() noexcept;
 
-// To the next interceptor, or, without one, to the operator itself.
+// Passes the call to the next interceptor, or, without one, to the operator itself.
 inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
   if (next == nullptr) {
     call.run();
@@ -91,21 +90,21 @@ inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
   }
 }
 
-// As state_before() of the next interceptor; without one, the target itself.
+// Returns state_before() of the next interceptor; without one, the target itself.
 inline at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
                                std::uint32_t element, const at::Tensor& target,
                                OperatorInterceptor* next) {
   return next == nullptr ? target : next->state_before(call, argument, element, target);
 }
 
-// While alive, the operators of this thread go to `interceptor` and to no other; to none, if it is
-// null (for the engine's own operators), or if they are unseen (hooks_internal::UnseenScope). It
-// must outlive the scope.
+// While alive, passes the operators of this thread to `interceptor` and to no other; to none, if it
+// is null (for the engine's own operators), or inside a hooks_internal::UnseenScope. The
+// interceptor must outlive the scope.
 class [[nodiscard]] REPRISE_API InterceptionScope {
  public:
   explicit InterceptionScope(OperatorInterceptor* interceptor);
   ~InterceptionScope();
-  // The interceptor that sees what this thread runs now, or null.
+  // Returns the interceptor of this thread's operators, or null.
   static OperatorInterceptor* current() noexcept;
 
   InterceptionScope(const InterceptionScope&) = delete;

@@ -44,7 +44,7 @@ std::uint64_t fingerprint_of(const c10::IValue& value) {
   return hash;
 }
 
-// False for a dropout of probability 0.
+// Returns false for a dropout of probability 0.
 bool draws(const OperatorCall& call) {
   const auto& probability = call.traits.probability_argument;
   return !probability || !call.argument(*probability).isDouble() ||

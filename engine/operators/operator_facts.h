@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What forward and replay under a policy ask of one call of an operator.
+// Facts about one call of an operator, for forward and for replays.
 #ifndef REPRISE_ENGINE_OPERATORS_OPERATOR_FACTS_H_
 #define REPRISE_ENGINE_OPERATORS_OPERATOR_FACTS_H_
 
@@ -15,21 +15,21 @@
 
 namespace reprise::engine_internal {
 
-// True for operators that a policy is not asked for, because forward and replay may run them
-// differently often: detach, profiler ranges, the casts of parameters that autocast caches, and
-// what a PolicyBypassGuard hides.
+// Returns true for operators that a policy is not asked for, because forward and replay may run
+// them a different number of times: detach, profiler ranges, casts of parameters that autocast
+// caches, and operators under a PolicyBypassGuard.
 bool is_untraced(const OperatorCall& call);
 
-// The cast of a parameter, which autocast may have in its cache.
+// Returns whether the call is the cast of a parameter, which autocast may have cached.
 bool is_cast_of_parameter(const OperatorCall& call);
 
-// The generator that the operator draws from; undefined if it draws no random numbers.
+// Returns the generator that the operator draws from; undefined if it draws no random numbers.
 at::Generator generator_of(const OperatorCall& call);
 
-// Of the metadata of the arguments: shapes and dtypes of tensors, numbers, strings, lists of them.
+// Hashes the arguments' metadata: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
 
-// The result is a workspace of which the kernel sets what it needs.
+// Returns whether the result is a workspace of which the kernel initialises a part.
 bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result);
 
 }  // namespace reprise::engine_internal

@@ -20,7 +20,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Operators that write running statistics, though their schemas do not say so.
+// Operators that write running statistics without declaring it in their schemas.
 constexpr std::array<std::string_view, 8> kStatisticsWriters = {
     "aten::native_batch_norm",
     "aten::cudnn_batch_norm",
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 8> kStatisticsWriters = {
     "aten::batch_norm_update_stats",
     "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts",
-    "aten::batch_norm",  // arrives whole where autograd is switched off
+    "aten::batch_norm",  // arrives whole if autograd is off
     "aten::_batch_norm_impl_index"};
 
 bool writes_statistics(const c10::FunctionSchema& schema) {
@@ -74,8 +74,8 @@ bool is_constants_factory(std::string_view name) {
   return std::find(kFactories.begin(), kFactories.end(), name) != kFactories.end();
 }
 
-// Operators that say nothing of the computation. record_stream() declares a write, so that nobody
-// moves it, and writes nothing.
+// Operators without influence on the computation. record_stream() declares a write, so that it is
+// not reordered, and writes nothing.
 bool keeps_books(std::string_view name) {
   return name == "aten::detach" || name == "aten::record_stream" ||
          name.starts_with("profiler::") || name.starts_with("prim::");
@@ -115,7 +115,7 @@ bool takes_tensors(const c10::Type& type) {
 
 bool is_factory_schema(const c10::FunctionSchema& schema) {
   if (!schema.name().starts_with("aten::") || schema.name() == "aten::from_file") {
-    return false;  // it may load something
+    return false;  // it may load a tensor
   }
   constexpr std::array<std::string_view, 9> kLikeOthers = {
       "aten::empty_like", "aten::zeros_like", "aten::ones_like",
@@ -141,7 +141,7 @@ Transfer transfer_of(std::string_view name) {
   return is_collective ? Transfer::kCollective : Transfer::kNone;
 }
 
-// Of c10d's operators, whose schemas do not say so.
+// For c10d's operators, whose schemas do not declare their writes.
 bool is_written_by_transfer(std::string_view op, std::string_view argument) {
   constexpr std::array<std::string_view, 6> kOutputs = {
       "output", "outputs", "output_tensor", "output_tensors", "output_lists", "tensors"};
@@ -218,7 +218,7 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
 
 namespace {
 
-// Of the process; never destroyed, as operators may run while threads and the process end.
+// One per process; never destroyed, as operators may run while threads and the process end.
 struct KnownTraits {
   Mutex mutex;
   absl::flat_hash_map<const void*, std::unique_ptr<const OperatorTraits>> traits
@@ -238,7 +238,7 @@ const OperatorTraits& known_traits(const void* key, const c10::OperatorHandle& o
   return *known.traits.try_emplace(key, std::move(made)).first->second;
 }
 
-// In front of it, as every operator of a region asks.
+// A cache per thread in front of it, for each operator of a region.
 struct RecentTraits {
   const void* key = nullptr;
   const OperatorTraits* traits = nullptr;
@@ -249,7 +249,7 @@ constinit thread_local std::array<RecentTraits, kRecentTraits> recent_traits = {
 }  // namespace
 
 const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
-  // By the address of the name, which the dispatcher keeps as long as the operator exists.
+  // Keyed by the address of the name, which is valid as long as the operator exists.
   const void* const key = &op.operator_name();
   RecentTraits& recent = recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
   if (recent.key != key) {

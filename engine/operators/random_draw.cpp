@@ -11,7 +11,7 @@
 
 namespace reprise::engine_internal {
 
-// The words of the CPU's engine change all at once, each time that they have been used up.
+// The words of the CPU's engine all change at once, when they have been used up.
 std::uint64_t position_of(const at::Generator& generator) {
   c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
   const std::scoped_lock lock(impl.mutex_);

@@ -15,7 +15,7 @@
 
 namespace reprise::engine_internal {
 
-// Where a generator stands, as a hash; 0 if it does not tell. Costs a few hundred instructions.
+// Returns a hash of a generator's state; 0 if it is unavailable. Costs a few hundred instructions.
 std::uint64_t position_of(const at::Generator& generator);
 
 // The states of a generator before and after an operator that draws from it.
@@ -23,7 +23,7 @@ std::uint64_t position_of(const at::Generator& generator);
 // Note [Shared generators]
 // Another thread may draw from the same generator between the capture of its state and the
 // operator, in forward or in the replay. The operator then draws other numbers, and leaves the
-// generator elsewhere: that is how it is noticed.
+// generator in another state, which reveals this.
 struct RandomDraw {
   RngState before;
   std::optional<RngState> after;  // none while the operator runs
@@ -39,10 +39,10 @@ class DrawRecorder {
   void end(RandomDraw& draw);
 
  private:
-  std::optional<RngState> last_;  // shared with the draw that starts from there
+  std::optional<RngState> last_;  // shared with the draw that starts there
 };
 
-// For an error, after the name of the operator.
+// Returns the end of an error message, after the name of the operator.
 std::string words_of_shared(const at::Generator& generator);
 
 }  // namespace reprise::engine_internal

@@ -36,7 +36,7 @@ PolicyRegion* RegionScope::innermost_policy_region() noexcept {
   return region == nullptr ? nullptr : region->policy_region_;
 }
 
-// Another interceptor: a hook, a store or a replay runs here, and is to find it again.
+// Another interceptor is set: a hook, a store or a replay runs here, and must find it unchanged.
 bool RegionScope::may_end() const noexcept {
   return innermost == this && InterceptionScope::current() == interceptor_;
 }

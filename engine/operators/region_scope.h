@@ -3,11 +3,11 @@
 //
 // The regions whose forward runs on this thread, innermost first.
 //
-// Note [Abandoned regions]: what a region sets up on its thread can be taken down on that thread
-// alone, and in the reverse order alone. A region that is ended otherwise (a CheckpointScope before
-// one that was made inside it, or on another thread) is abandoned: its frame refuses to replay, and
-// it stays as it is until its thread comes by when it is innermost there, at the end of the region
-// inside or at an operator.
+// Note [Abandoned regions]: a region's state on its thread can be removed on that thread only, and
+// in reverse order only. A region that is ended otherwise (a CheckpointScope before one that was
+// begun inside it, or on another thread) is abandoned: its frame refuses to replay, and it stays in
+// effect until it is innermost on its thread and that thread reaches the end of the region inside,
+// or an operator.
 #ifndef REPRISE_ENGINE_OPERATORS_REGION_SCOPE_H_
 #define REPRISE_ENGINE_OPERATORS_REGION_SCOPE_H_
 
@@ -28,19 +28,19 @@ class RegionScope {
   RegionScope(const RegionScope&) = delete;
   RegionScope& operator=(const RegionScope&) = delete;
 
-  // The innermost region, or null.
+  // Returns the innermost region, or null.
   static const RegionScope* current() noexcept;
-  // The innermost region with a policy, or null.
+  // Returns the innermost region with a policy, or null.
   static PolicyRegion* innermost_policy_region() noexcept;
 
   const std::string& name() const { return name_; }
   PolicyRegion* policy_region() const { return policy_region_; }
 
-  // Whether the region can be taken down now and here.
+  // Returns whether the region can be ended now and here.
   bool may_end() const noexcept;
-  // Why not, in words for an error that begin with the region's name.
+  // Returns the reason why not, as an error message that begins with the region's name.
   std::string why_not() const;
-  // `region`, which holds this, is to be destroyed when it may end. On any thread.
+  // Destroys `region`, which holds this, when it may end. Callable on any thread.
   void abandon(std::shared_ptr<void> region) noexcept;
 
   static bool is_innermost_abandoned() noexcept;

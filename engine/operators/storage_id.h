@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Which memory the arguments and results of operators stand for.
+// Identity of the memory behind arguments and results of operators.
 #ifndef REPRISE_ENGINE_OPERATORS_STORAGE_ID_H_
 #define REPRISE_ENGINE_OPERATORS_STORAGE_ID_H_
 
@@ -22,7 +22,7 @@ namespace reprise::engine_internal {
 using StorageId = const void*;
 using StorageIdList = absl::InlinedVector<StorageId, 8>;
 
-// Null for a tensor without one.
+// Returns null for a tensor without a storage.
 inline c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
@@ -32,20 +32,21 @@ inline StorageId storage_id_of(const at::Tensor& tensor) {
   return storage != nullptr ? static_cast<StorageId>(storage) : tensor.unsafeGetTensorImpl();
 }
 
-// Memory that the tensor does not own, as from_blob()'s. For tensors with a storage.
+// Returns whether the tensor does not own its memory, as from from_blob(). For tensors with a
+// storage.
 inline bool is_memory_lent(const at::Tensor& tensor) {
   const c10::DataPtr& data = tensor.storage().data_ptr();
   return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
 }
 
-// True if no write to it has been counted, and it is no alias with a counter of its own
-// (Tensor::data).
+// Returns whether no write to the tensor has been counted, and it is not an alias with a counter of
+// its own (Tensor::data).
 inline bool is_unwritten(const at::Tensor& tensor) {
   return !tensor.is_inference() && tensor._version() == 0 &&
          (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
 }
 
-// True if it looks at more bytes than its storage has, as a parameter does that an outside manager
+// Returns whether the tensor extends beyond its storage, like a parameter that an outside manager
 // has freed by resizing its storage.
 inline bool is_beyond_storage(const at::Tensor& tensor) {
   if (tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) {
@@ -63,7 +64,7 @@ inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
   return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
 }
 
-// Null for a tensor without one. While it is held, the storage's address is not given out anew.
+// Returns null for a tensor without a storage. The weak pointer prevents the reuse of its address.
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tensor& tensor) {
   if (!tensor.defined() || storage_of(tensor) == nullptr) {
     return no_storage();
@@ -71,7 +72,8 @@ inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tenso
   return tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl();
 }
 
-// Of a map: stores and hooks are to be given tensors in the same order in each run.
+// Returns a map's keys in order: stores and hooks must receive tensors in the same order in each
+// run.
 template <class Map>
 auto sorted_keys(const Map& map) {
   std::vector<typename Map::key_type> keys;

@@ -30,14 +30,14 @@ c10::DebugInfoKind log_kind() { return hooks_internal::own_debug_info_kind<kLogK
 
 using hooks_internal::UnseenScope;
 
-// How many listed operators this thread is inside of.
+// The number of listed operators around the present code of this thread.
 thread_local int listed_depth = 0;
-// UnseenScope::depth() where the innermost guard was made: what is deeper is not logged.
+// UnseenScope::depth() at the innermost guard: deeper operators are not logged.
 thread_local int depth_of_log = 0;
 
 }  // namespace
 
-// Travels with LibTorch's thread-local state, so it may outlive its guard, and is closed then.
+// Propagated with LibTorch's thread-local state, so it may outlive its guard, and is closed then.
 class OperatorRecording : public c10::DebugInfoBase,
                           public std::enable_shared_from_this<OperatorRecording> {
  public:
@@ -141,7 +141,7 @@ std::string describe_inputs(c10::ArrayRef<const c10::IValue> inputs) {
   return out.str();
 }
 
-// RecordFunction::inputs() as compiled without NDEBUG asserts a flag that a LibTorch compiled with
+// RecordFunction::inputs(), compiled without NDEBUG, asserts a flag that a LibTorch compiled with
 // it, as all releases are, never sets. An explicit instantiation may name the private member
 // instead.
 c10::ArrayRef<const c10::IValue> recorded_inputs(const at::RecordFunction& function);
@@ -177,7 +177,7 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
   if (recording == nullptr || !name || is_composed_of_others(*name)) {
     return nullptr;
   }
-  // The frames of this function and of LibTorch's calling it say nothing.
+  // Omits the frames of this function and of its callers in LibTorch.
   constexpr std::size_t kFramesToSkip = 3;
   recording->append({c10::toString(*name), describe_inputs(recorded_inputs(function)),
                      c10::get_lazy_backtrace(kFramesToSkip)});
@@ -194,7 +194,7 @@ OperatorLogGuard::OperatorLogGuard(OperatorLog& log)
   recording_ = std::make_shared<OperatorRecording>(log, std::move(outer));
   c10::ThreadLocalDebugInfo::_push(log_kind(), recording_);
   pushed_ = c10::ThreadLocalDebugInfo::current().get();
-  // A callback for each guard: what one has listed, the others see as being inside of it.
+  // One callback per guard: operators inside one that a guard has listed are nested for the others.
   callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_operator)
                                              .needsInputs(true)
                                              .scopes({at::RecordScope::FUNCTION}));

@@ -23,20 +23,19 @@ struct OperatorLog {
   struct Entry {
     std::string op;            // "aten::add.Tensor"
     std::string inputs;        // "float[2, 3] cpu, float[3] cpu, 1"
-    c10::Backtrace backtrace;  // made readable only when it is asked for
+    c10::Backtrace backtrace;  // symbolised on demand
   };
 
   std::vector<Entry> entries;
 };
 
 // While alive, appends to `log`, which must outlive it, each operator that runs on this thread, or
-// for it on a thread of a backward. Logs of nested guards all get it.
+// for it on a thread of a backward. With nested guards, each log receives it.
 //
-// Listed are the operators that have a derivative of their own: one that LibTorch composes of
-// others (linear, dropout, matmul) is left out in favour of its parts, because it is the parts that
-// save tensors; and nothing that runs inside a listed operator is listed.
+// Lists operators that have a derivative of their own: instead of a composite operator (linear,
+// dropout, matmul) its parts, because those save tensors; and no operators inside a listed one.
 //
-// Entries may arrive from several threads at once; read `log` when the guard is gone.
+// Entries may arrive from several threads at once; read `log` after the guard's destruction.
 class [[nodiscard]] REPRISE_API OperatorLogGuard {
  public:
   explicit OperatorLogGuard(OperatorLog& log);
@@ -53,8 +52,9 @@ class [[nodiscard]] REPRISE_API OperatorLogGuard {
   int found_depth_;
 };
 
-// For people: where the two lists part, both from there on, and the stack traces of the first
-// operators that differ. To be appended to the message of a DeterminismError; ends with a newline.
+// Returns a human-readable description: the position of the first difference, both lists from there
+// on, and the stack traces of the first operators that differ. To be appended to the message of a
+// DeterminismError; ends with a newline.
 REPRISE_API std::string describe_difference(const OperatorLog& forward,
                                             const OperatorLog& recompute);
 

@@ -9,7 +9,7 @@
 
 namespace reprise::engine_internal {
 
-// While alive, profilers show a range "<what>(<name>)". Next to nothing without a profiler.
+// While alive, profilers show a range "<what>(<name>)". Costs next to nothing without a profiler.
 class ProfilerRange {
  public:
   ProfilerRange(const char* what, const std::string& name) : range_(at::RecordScope::USER_SCOPE) {

@@ -11,7 +11,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Asked at each region's entry, so not behind the mutex.
+// Read at each region's entry, so not guarded by the mutex.
 std::atomic<int> g_collectors{0};
 
 struct Collection {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Figures of the regions for memory_report(), by name, while a MemoryReportGuard lives.
+// Figures of regions for memory_report(), by name, while a MemoryReportGuard is alive.
 #ifndef REPRISE_ENGINE_REPORT_REGION_STATS_H_
 #define REPRISE_ENGINE_REPORT_REGION_STATS_H_
 
@@ -29,7 +29,7 @@ class RegionStats {
  public:
   explicit RegionStats(std::string_view name) : name(name) {}
 
-  // A call of an operator under a policy, in forward and in a replay.
+  // Count a call of an operator under a policy, in forward and in a replay.
   void add_call(const c10::OperatorName& op, CheckpointPolicy decision, std::int64_t kept,
                 std::int64_t dropped) ABSL_LOCKS_EXCLUDED(mutex_);
   void add_replay(const c10::OperatorName& op, CheckpointPolicy decision,
@@ -60,10 +60,10 @@ class RegionStats {
   std::shared_ptr<Policy> policy_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The figures to add to for a region of that name; null while nobody collects.
+// Returns the figures to add to for a region of that name; null if no report is collected.
 std::shared_ptr<RegionStats> stats_for(std::string_view name);
 
-// What has been collected, in the order in which the names were first met.
+// Returns the collected figures, in the order of their names' first appearance.
 std::vector<RegionReport> collected_regions();
 
 void begin_collecting();
