@@ -28,7 +28,7 @@ using torch::nn::Module;
 using torch::nn::SequentialImpl;
 using Predicate = std::function<bool(const std::string&, const Module&)>;
 
-// Where a torch::nn::Sequential holds one of its elements: in its list, and among its children.
+// The two places of an element in a torch::nn::Sequential: its list, and its children.
 struct Slot {
   SequentialImpl* sequential;
   SequentialImpl::Iterator element;
@@ -47,13 +47,13 @@ struct NewOptions {
   CheckpointOptions options;
 };
 
-// The module that holds the children of `module`: itself, or the inner one of a wrapper.
+// Returns the module that owns the children of `module`: itself, or the inner one of a wrapper.
 Module& without_wrapper(Module& module) {
   auto* wrapper = dynamic_cast<CheckpointedAnyImpl*>(&module);
   return wrapper == nullptr ? module : wrapper->inner_module();
 }
 
-// Walks the tree and writes down what is to change, without changing it.
+// Walks the tree and collects the changes, without applying them.
 class Plan {
  public:
   Plan(const Predicate& predicate, const CheckpointOptions& options)
@@ -109,7 +109,7 @@ class Plan {
     accepted_.insert(&module);
   }
 
-  // One wrapper a module, so that a module which is used twice stays one.
+  // One wrapper per module, so that a module that is used twice remains one.
   AnyModule wrapper_of(const Slot& slot, Module& module, const std::string& path) {
     std::shared_ptr<CheckpointedAnyImpl>& wrapper = wrapper_of_[&module];
     if (wrapper == nullptr) {
@@ -132,7 +132,7 @@ class Plan {
     }
   }
 
-  // The element that is `module`; the `occurrence`-th one if it stands there several times.
+  // Returns the element that is `module`; the `occurrence`-th one if it occurs several times.
   static std::optional<Slot> find_slot(SequentialImpl& sequential, const Module& module,
                                        const std::string& key, std::ptrdiff_t occurrence) {
     for (auto element = sequential.begin(); element != sequential.end(); ++element) {

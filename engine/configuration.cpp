@@ -24,7 +24,7 @@ using ConfigurationPtr = std::shared_ptr<const Configuration>;
 
 thread_local hooks_internal::ThreadStack<ConfigurationPtr> t_configurations;
 
-std::atomic<bool> g_is_configured{false};  // asked at each region's entry
+std::atomic<bool> g_is_configured{false};  // read at each region's entry
 
 struct Process {
   std::mutex mutex;

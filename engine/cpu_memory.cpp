@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint8_t kPriority = 100;  // above LibTorch's own allocators, which have 0
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-// Stands in front of each block, as long as LibTorch's alignment so as to keep it.
+// Precedes each block; as long as LibTorch's alignment, which it thus preserves.
 struct alignas(c10::gAlignment) BlockHeader {
   std::int64_t bytes;
 };
@@ -59,8 +59,8 @@ void report_to_profiler(void* data, std::int64_t bytes) {
                       "reprise::set_cpu_memory_limit");
 }
 
-// Adds to the bytes in use, unless that would go over the limit. One step, so that a request that
-// is refused never makes another one fail.
+// Adds to the bytes in use, unless that would exceed the limit. In one step, so that a refused
+// request never makes another one fail.
 std::int64_t reserve(std::int64_t bytes) {
   std::int64_t current = counters.current.load(std::memory_order_relaxed);
   do {
@@ -128,7 +128,7 @@ class CountingAllocator final : public c10::Allocator {
 }  // namespace
 
 void install_cpu_memory_counter() {
-  // Never destroyed: LibTorch keeps the pointer.
+  // Never destroyed: LibTorch retains the pointer.
   static const bool kInstalled = [] {
     c10::SetCPUAllocator(new CountingAllocator, kPriority);
     counters.installed.store(true, std::memory_order_release);

@@ -45,7 +45,7 @@ class GroupInfo final : public c10::DebugInfoBase {
     link_ = c10::ThreadLocalDebugInfo::current().get();
   }
 
-  // Takes those that have ended off the top of this thread's stack.
+  // Removes ended entries from the top of this thread's stack.
   static void pop_ended() noexcept {
     GroupInfo* top = innermost();
     while (top != nullptr && !top->is_open &&
@@ -60,7 +60,7 @@ class GroupInfo final : public c10::DebugInfoBase {
 
  private:
   std::shared_ptr<c10::ThreadLocalDebugInfo> outside_;
-  c10::ThreadLocalDebugInfo* link_ = nullptr;  // that holds it
+  c10::ThreadLocalDebugInfo* link_ = nullptr;  // that owns it
 };
 
 GroupState::GroupState() : number_(next_group_number()) {}
@@ -71,7 +71,7 @@ std::shared_ptr<GroupState> GroupState::entered() {
 }
 
 void GroupState::add(Frames& frames, const std::weak_ptr<Frame>& frame) {
-  // Dead frames go whenever the list would grow, so that it stays as long as what is alive.
+  // Removes dead frames whenever the list would grow, so that its length follows the live ones.
   if (frames.size() == frames.capacity()) {
     std::erase_if(frames, [](const auto& other) { return other.expired(); });
   }

@@ -27,7 +27,7 @@ void add_accelerator(std::vector<DeviceMemory>& devices) {
   }
   auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(*type));
   if (allocator == nullptr) {
-    return;  // a backend from elsewhere need not count
+    return;  // an external backend may have no statistics
   }
   const auto& hooks = at::globalContext().getAcceleratorHooksInterface(*type);
   for (c10::DeviceIndex index = 0; index < hooks.deviceCount(); ++index) {

@@ -14,7 +14,7 @@ namespace {
 
 using engine_internal::RegionScope;
 
-// The region whose forward runs here, unless the call has no effect.
+// Returns the region whose forward runs here; null if the call has no effect.
 const RegionScope* region_of(const at::Tensor& tensor) {
   return tensor.defined() && !is_recomputing() ? RegionScope::current() : nullptr;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Arguments of a region that come out of LibTorch's type-erased containers (torch::nn::AnyValue).
-// The tensors in them are found for the types that such containers pass on in practice; values of
-// other types are kept as they are.
+// Arguments of a region from LibTorch's type-erased containers (torch::nn::AnyValue). Tensors in
+// them are found for the types that such containers hold in practice; values of other types are
+// retained as they are.
 #ifndef REPRISE_ENGINE_CALLABLE_ERASED_VALUES_H_
 #define REPRISE_ENGINE_CALLABLE_ERASED_VALUES_H_
 
@@ -16,7 +16,7 @@
 
 namespace reprise::engine_internal {
 
-// `Any` is torch::nn::AnyValue, a parameter only to keep torch/nn out of this file.
+// `Any` is torch::nn::AnyValue; a parameter, so that this file does not include torch/nn.
 template <class Any>
 struct ErasedValues {
   std::vector<Any> values;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What `checkpoint_sequential()` runs: a span of functions, copied out of whatever list the caller
-// has. LibTorch's module types are recognised by their members, so that torch/nn is not needed
-// here.
+// The functions that `checkpoint_sequential()` runs, copied from the caller's list. LibTorch's
+// module types are recognised by their members, so that this file does not include torch/nn.
 #ifndef REPRISE_ENGINE_CALLABLE_FUNCTION_LIST_H_
 #define REPRISE_ENGINE_CALLABLE_FUNCTION_LIST_H_
 
@@ -28,7 +27,7 @@
 
 namespace reprise::engine_internal {
 
-// torch::nn::AnyModule: takes and returns a value whose type only the run time knows.
+// torch::nn::AnyModule: takes and returns a value whose type is known at run time only.
 template <class F>
 concept ErasedFunction = requires(F& function) {
   function.any_forward(at::Tensor());
@@ -48,7 +47,7 @@ template <class F, class Value>
 concept OneValueFunction = ErasedFunction<F> || PointsToForward<F, Value> || HasForward<F, Value> ||
     std::is_invocable_v<F&, Value>;
 
-// Calls `function` with one value. A holder's own operator() comes last: it answers void for
+// Calls `function` with one value. A holder's own operator() is tried last: it returns void for
 // modules whose forward is a template, such as torch::nn::Sequential.
 template <class F, class Value>
 requires OneValueFunction<F, Value>
@@ -64,7 +63,7 @@ auto apply_function(F& function, Value&& value) {
   }
 }
 
-// What travels between the functions.
+// The type of the value passed between the functions.
 template <class F, class Input>
 struct TravellingValue {
   static_assert(
@@ -173,7 +172,7 @@ struct ModuleImplementation<M> {
 template <class M>
 using ModuleImplementationT = typename ModuleImplementation<M>::type;
 
-// An empty function if `module` is not an `Impl`.
+// Returns an empty function if `module` is not an `Impl`.
 template <class Value, class Impl, class Module>
 std::function<Value(Value)> function_of_module(const std::shared_ptr<Module>& module) {
   auto implementation = std::dynamic_pointer_cast<Impl>(module);
@@ -192,8 +191,8 @@ std::string type_names() {
   return names;
 }
 
-// Functions of modules that are known by their base class only. Throws std::invalid_argument if one
-// of them is of none of the types.
+// Returns the functions of modules that are known by their base class only. Throws
+// std::invalid_argument if a module has none of the types.
 template <class Value, class... Impls, FunctionList List>
 std::vector<std::function<Value(Value)>> functions_of_modules(const List& list) {
   const auto modules = copy_functions(list);
@@ -218,7 +217,7 @@ std::vector<std::function<Value(Value)>> functions_of_modules(const List& list) 
 // Throws std::invalid_argument unless 1 <= segments <= functions.
 REPRISE_API void check_segments(std::int64_t segments, std::size_t functions);
 
-// "name[index]", or nothing for no name.
+// Returns "name[index]", or an empty string for an empty name.
 REPRISE_API std::string segment_name(const std::string& name, std::int64_t index);
 
 }  // namespace reprise::engine_internal

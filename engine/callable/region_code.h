@@ -19,7 +19,7 @@ struct RegionInputs {
   std::vector<at::Generator> generators;
 };
 
-// How a region is run again.
+// The code of a region, to be run again by function replay.
 class REPRISE_API RegionCode {
  public:
   RegionCode() = default;
@@ -27,8 +27,8 @@ class REPRISE_API RegionCode {
   RegionCode& operator=(const RegionCode&) = delete;
   virtual ~RegionCode();
 
-  // Runs the region on `inputs`, which stand for RegionInputs::tensors. Results are dropped: what
-  // counts is what autograd saves on the way. May be called several times, also concurrently.
+  // Runs the region on `inputs`, which replace RegionInputs::tensors. Drops the results: autograd's
+  // saved tensors are the purpose. May be called several times, also concurrently.
   virtual void run(std::span<const at::Tensor> inputs) = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Function replay: a copy of the user's callable and arguments, called again.
+// A copy of the user's callable and arguments, to be called again.
 #ifndef REPRISE_ENGINE_CALLABLE_STORED_CALL_H_
 #define REPRISE_ENGINE_CALLABLE_STORED_CALL_H_
 
@@ -31,8 +31,8 @@ template <class>
 inline constexpr bool kAlwaysFalse = false;
 
 // Calls the member function `forward` of `fn`'s pointee or of `fn`, or else `fn` itself. In this
-// order, because the operator() of a module holder returns void where the module's forward is a
-// template, as that of torch::nn::Sequential.
+// order, because the operator() of a module holder returns void if the module's forward is a
+// template, as in torch::nn::Sequential.
 template <class F, class... Args>
 decltype(auto) invoke_callable(F& fn, Args&&... args) {
   if constexpr (requires { fn->forward(std::forward<Args>(args)...); }) {
@@ -48,8 +48,8 @@ decltype(auto) invoke_callable(F& fn, Args&&... args) {
   }
 }
 
-// How an argument is kept until the replay: by value, and with elements of its own where the
-// argument's type only borrows them.
+// How an argument is stored until the replay: by value, with elements of its own if the argument's
+// type is non-owning.
 template <class T>
 struct Stored {
   using type = T;
@@ -88,7 +88,7 @@ StoredArgument<Arg> store_argument(const std::remove_reference_t<Arg>& argument)
   }
 }
 
-// The stored value in the type and value category in which the caller passed the argument.
+// Returns the stored value with the type and value category of the caller's argument.
 template <class Arg, class T>
 decltype(auto) pass_argument(T& stored) {
   if constexpr (!std::same_as<T, std::decay_t<Arg>>) {
@@ -129,7 +129,8 @@ class StoredCall final : public RegionCode {
     return inputs;
   }
 
-  // What forward calls: the caller's object if that was copied, otherwise the one moved in here.
+  // Returns the callable for forward: the caller's object if that was copied, otherwise the one
+  // moved in here.
   std::remove_reference_t<F>& forward_callable(std::remove_reference_t<F>& callers) {
     if constexpr (kCopied) {
       return callers;
@@ -161,8 +162,8 @@ class StoredCall final : public RegionCode {
  private:
   using Callable = std::decay_t<F>;
 
-  // Each run of a callable that calling can change (a mutable lambda) starts from the state in
-  // which it was passed.
+  // Each run of a callable with mutable state (a mutable lambda) starts from the state in which it
+  // was passed.
   static constexpr bool kHasState =
       std::is_copy_constructible_v<Callable> && !std::is_invocable_v<const Callable&, Args...>;
   static constexpr bool kCopied = std::is_lvalue_reference_v<F> || kHasState;

@@ -2,9 +2,9 @@
 // Copyright 2026 The Reprise Authors
 //
 // Finds the tensors and generators inside a value: optional, pair, tuple, variant, containers,
-// arrays, and aggregates of up to 16 members, to any depth. Other types are left alone, and so are
-// types that refer to somebody else's elements (views, smart pointers, c10::List), and aggregates
-// of more than 64 members where each element of an array counts as one.
+// arrays, and aggregates of up to 16 members, to any depth. Skips other types, non-owning types
+// (views, smart pointers, c10::List), and aggregates of more than 64 members, where each element of
+// an array counts as one.
 #ifndef REPRISE_ENGINE_CALLABLE_TENSOR_VISITOR_H_
 #define REPRISE_ENGINE_CALLABLE_TENSOR_VISITOR_H_
 
@@ -51,13 +51,13 @@ concept TupleLike = requires {
   std::tuple_size<T>::value;
 };
 
-// A container of its own elements, which can be changed through it.
+// A container that owns its elements, and through which they can be modified.
 template <class T>
 concept OwningRange = std::ranges::range<T&> && !std::ranges::view<T> &&
                       std::is_lvalue_reference_v<decltype(*std::begin(std::declval<T&>()))> &&
                       !std::is_arithmetic_v<std::ranges::range_value_t<T>>;
 
-// Stands for a member of any type where only the number of members matters.
+// Converts to a member of any type, to count members.
 struct AnyMember {
   template <class T>
   operator T() const;
@@ -72,7 +72,7 @@ consteval bool is_made_of(std::index_sequence<I...> /*values*/) {
   return requires { T{(static_cast<void>(I), AnyMember{})...}; };
 }
 
-// Members of a byte and more, but for a few odd ones.
+// Members of at least a byte, except for a few unusual ones.
 template <class T, std::size_t N = std::clamp(sizeof(T), kMaxMembers + 1, kMaxValues + 1)>
 consteval std::size_t value_count() {
   if constexpr (N == 0) {
@@ -84,7 +84,7 @@ consteval std::size_t value_count() {
   }
 }
 
-// Whether the values of `I` may stand in braces between those of `Before` and `After`.
+// Whether the values of `I` may be in braces between those of `Before` and `After`.
 template <class T, std::size_t... Before, std::size_t... I, std::size_t... After>
 consteval bool is_made_of(std::index_sequence<Before...> /*before*/,
                           std::index_sequence<I...> /*in braces*/,
@@ -125,7 +125,7 @@ consteval std::size_t members_from() {
   }
 }
 
-// More than kMaxMembers if there are too many to tell.
+// More than kMaxMembers if there are too many to count.
 template <class T>
 consteval std::size_t member_count() {
   constexpr std::size_t kValues = value_count<T>();
@@ -200,7 +200,7 @@ template <class T, class Visitor>
 void visit_tensors(T& value, Visitor&& visitor) {
   const auto visit_all = [&visitor](auto&... member) { (visit_tensors(member, visitor), ...); };
   if constexpr (std::is_const_v<T>) {
-    // A map's key or a set's element: it cannot be put back later.
+    // A map's key or a set's element: it cannot be replaced later.
   } else if constexpr (std::same_as<T, at::Tensor> || std::same_as<T, at::Generator>) {
     visitor(value);
   } else if constexpr (HasOwnVisit<T>) {

@@ -15,7 +15,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Of a leaf that wants no gradient: none. Read from the tensor's own record, because
+// Undefined for a leaf that requires no gradient. Read from the tensor's own metadata, because
 // Tensor::grad_fn() may rebuild a view's history.
 torch::autograd::Edge edge_of(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -73,7 +73,7 @@ void ReplayEffects::intercept(const OperatorCall& call) {
   const bool writes_only_outside =
       std::all_of(traits.written_arguments.begin(), traits.written_arguments.end(),
                   [&](std::uint32_t index) { return is_all_outside(arguments[index], traits); });
-  // A random operator has to run, so that the generator moves on.
+  // A random operator has to run, so that the generator advances.
   if (traits.returns_only_arguments && writes_only_outside && !traits.is_random) {
     leave_out(call);
   } else {
@@ -103,8 +103,8 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
   if (disowned_.contains(memory)) {
     return true;
   }
-  // What forward has written has a version. A tensor without one was made by the replay, out of the
-  // dispatcher's sight (see Note [Wrapped memory]).
+  // A tensor that forward has written has a version. One without was made by the replay, outside
+  // the dispatcher (see Note [Wrapped memory]).
   const bool counts_writes = traits.is_aten && !traits.undeclared;
   // c10d's operators count none.
   const bool is_lent =
@@ -184,7 +184,7 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   reads_.note_operator(inputs, outputs, std::move(stale));
 }
 
-// Of the unset memory, that which the operator writes to.
+// Returns the uninitialised memory that the operator writes to.
 StorageIdList ReplayEffects::unset_targets(const OperatorCall& call) const {
   StorageIdList targets;
   if (!unset_.empty()) {
@@ -202,7 +202,7 @@ void ReplayEffects::note_supplied(const OperatorCall& call) {
   }
 }
 
-// Batch-norm in training saves its running statistics, and takes nothing from them.
+// Batch-norm in training saves its running statistics, but does not read them.
 void ReplayEffects::note_unused(const OperatorCall& call) {
   StorageIdList unused;
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
@@ -259,7 +259,7 @@ c10::IValue ReplayEffects::copy_outside(const OperatorCall& call, std::uint32_t 
   return copies;
 }
 
-// What forward's operator found there, if its other results depend on that.
+// The contents before forward's operator, if its other results depend on them.
 at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t argument,
                                          std::uint32_t element, const at::Tensor& tensor) const {
   const at::Tensor before = watch_ == nullptr ? at::Tensor() : watch_->before(argument, element);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Effects happen once: keeps a replay from writing to tensors that existed before it.
+// Effects happen once: prevents a replay from writing to tensors that existed before it.
 //
 // Note [Writes that are left out]: forward has done the write already, and the tensor still holds
-// what it left there. So the replay leaves the operator out, or, if it has other results as well,
-// runs it on copies. What the region reads after its last write to a tensor is then right. What it
-// read before is overwritten, which is an error if it matters (StaleReads).
+// the outcome. The replay therefore skips the operator, or, if it has other results as well, runs
+// it on copies. Reads of the region after its last write to a tensor are then right. Earlier
+// contents are overwritten, which is an error if they are needed (StaleReads).
 //
-// Autograd, above the mode, takes note of the write all the same: it counts the version and changes
-// the tensor's gradient edge. Both are put back as soon as the engine has control again.
+// Autograd, above the interceptor, records the write nevertheless: it counts the version and
+// changes the tensor's gradient edge. Both are restored as soon as the engine has control again.
 #ifndef REPRISE_ENGINE_EFFECTS_REPLAY_EFFECTS_H_
 #define REPRISE_ENGINE_EFFECTS_REPLAY_EFFECTS_H_
 
@@ -30,8 +30,7 @@
 
 namespace reprise::engine_internal {
 
-// Leaves an operator out that has no results but what it writes: they are its arguments as they
-// are.
+// Skips an operator whose only results are its targets: the arguments are the results.
 void leave_out(const OperatorCall& call);
 
 // Lives for one replay, on its thread.
@@ -41,12 +40,12 @@ class ReplayEffects final : public OperatorInterceptor {
   ReplayEffects(const std::string& region, const ReplayWatch* watch)
       : region_(region), watch_(watch) {}
 
-  // Storages, or so, that the replay will make.
+  // Reserves space for about this many storages that the replay will make.
   void reserve(std::size_t count) { inside_.reserve(count); }
 
-  // The tensor is the replay's own.
+  // The tensor belongs to the replay.
   void adopt(const at::Tensor& tensor);
-  // From here on it is to be left as it is, as tensors from outside are.
+  // From now on the tensor must not be written, like tensors from outside.
   void disown(StorageId memory);
 
   // Throws MutationError.
@@ -55,7 +54,7 @@ class ReplayEffects final : public OperatorInterceptor {
   // The operator is not run: its results are supplied.
   void note_supplied(const OperatorCall& call);
 
-  // Puts back what autograd has noted of writes that were left out, gradient edges included.
+  // Restores versions and gradient edges that autograd has changed for skipped writes.
   void settle() override;
 
   // The tensor has been saved for backward.
@@ -64,8 +63,8 @@ class ReplayEffects final : public OperatorInterceptor {
     awaits_write_ = awaits_write_ || unset_.contains(storage_id_of(tensor));
   }
 
-  // True if the operator that has saved tensors is still to write to one of them, as to the noise
-  // of rrelu.
+  // Returns whether the operator that has saved tensors has yet to write to one of them, like rrelu
+  // to its noise.
   bool awaits_write() const { return awaits_write_; }
 
   bool has_adopted(const at::Tensor& tensor) const {
@@ -75,7 +74,7 @@ class ReplayEffects final : public OperatorInterceptor {
 
   const StaleReads& reads() const { return reads_; }
 
-  // True if a write to the tensor has been left out.
+  // Returns whether a write to the tensor has been skipped.
   bool has_left_out(const at::Tensor& tensor) const {
     return left_out_.contains(storage_id_of(tensor));
   }
@@ -89,7 +88,7 @@ class ReplayEffects final : public OperatorInterceptor {
 
   absl::flat_hash_set<StorageId> adopted_;
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
-  // Those of the written arguments that are, or whose lists contain, tensors from outside.
+  // Returns the written arguments that are, or whose lists contain, tensors from outside.
   std::vector<std::uint32_t> outside_arguments(const OperatorCall& call);
   bool is_all_outside(const c10::IValue& argument, const OperatorTraits& traits);
 
@@ -102,15 +101,15 @@ class ReplayEffects final : public OperatorInterceptor {
   at::Tensor copy_for_write(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                             const at::Tensor& tensor) const;
 
-  // True if the operator told the host something in forward, and has done so again.
+  // Returns whether the operator was a host read in forward, whose result has been supplied again.
   bool tell_again(const OperatorCall& call);
   void keep_untouched(const at::Tensor& tensor);
 
   const std::string& region_;
   const ReplayWatch* const watch_;
-  absl::flat_hash_set<StorageId> inside_;  // what the replay made
+  absl::flat_hash_set<StorageId> inside_;  // memory that the replay made
   absl::flat_hash_set<StorageId> disowned_;
-  absl::flat_hash_set<StorageId> unset_;  // memory that nothing has been written to
+  absl::flat_hash_set<StorageId> unset_;  // uninitialised memory
   bool awaits_write_ = false;
   StaleReads reads_;
   std::vector<Untouched> untouched_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The temporary graph that a function replay builds, which nobody runs backward through, and the
-// tensors of it that outlive the replay.
+// The temporary graph of a function replay, which no backward runs through, and its tensors that
+// outlive the replay.
 #ifndef REPRISE_ENGINE_EFFECTS_REPLAY_GRAPH_H_
 #define REPRISE_ENGINE_EFFECTS_REPLAY_GRAPH_H_
 
@@ -36,16 +36,15 @@ class ReplayGraph {
   };
 
   void note_save(std::uint32_t slot, const at::Tensor& tensor);
-  // A tensor has been saved, by a region or through hooks in the region's code, if this thread runs
-  // a replay.
+  // A tensor has been saved, by a region or through hooks in the region's code. No effect unless
+  // this thread runs a replay.
   static void note_packed(const at::Tensor& tensor);
 
-  // Lets go of what would keep itself alive: a torch::autograd::Function that saves a view which it
-  // has written to holds the view's history, which holds the Function. LibTorch takes that apart
-  // when backward has run.
+  // Breaks reference cycles: a torch::autograd::Function that saves a view which it has written to
+  // owns the view's history, which owns the Function. LibTorch breaks them when backward has run.
   void break_cycles();
 
-  // After the replay: the slot of a tensor that somebody has kept, and that retains its gradient.
+  // Returns, after the replay, the slot of a tensor that has an owner and retains its gradient.
   std::optional<std::uint32_t> escaped_that_retains_grad() const;
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Follows what a replay has read of tensors that are no longer what forward read: the region or
-// somebody else has changed them in place since. Harmless where only effects depend on it (a moving
-// average), wrong where it reaches a saved tensor or the host.
+// Follows a replay's reads of tensors that have been modified since forward read them, by the
+// region itself or by other code. Harmless if only effects depend on them (a moving average), an
+// error if a saved tensor or a host read does.
 #ifndef REPRISE_ENGINE_EFFECTS_STALE_READS_H_
 #define REPRISE_ENGINE_EFFECTS_STALE_READS_H_
 
@@ -22,25 +22,26 @@ namespace reprise::engine_internal {
 
 class StaleReads {
  public:
-  // The operator that is about to run does not use the values in `memory`.
+  // The operator that is about to run does not read the values in `memory`.
   void note_unused(std::span<const StorageId> memory);
 
-  // An operator has run. outputs: what depends on `inputs`; if nothing does, the operator tells the
-  // host something. stale: words for an error, if an input is stale.
+  // An operator has run. outputs: memory that depends on `inputs`; if empty, the operator is a host
+  // read. stale: an error message, if an input is stale.
   void note_operator(std::span<const StorageId> inputs, std::span<const StorageId> outputs,
                      std::optional<std::string> stale);
 
   // A tensor has been saved for backward, by the operator that comes next or by the last one.
   void note_save(std::uint32_t slot, StorageId memory);
 
-  // Words for an error, if it matters. Saved tensors that their operator did not use do not count.
+  // Returns an error message if a stale value is needed. Saved tensors that their operator did not
+  // read do not count.
   std::optional<std::string> conflict() const;
 
-  // Saved by an operator that does not use its value.
+  // Returns whether an operator saved it without reading its value.
   bool is_unused(std::uint32_t slot) const { return unused_slots_.contains(slot); }
 
  private:
-  absl::flat_hash_map<StorageId, std::string> stale_;  // with the words for an error
+  absl::flat_hash_map<StorageId, std::string> stale_;  // with error messages
   std::vector<std::pair<std::uint32_t, std::string>> stale_slots_;
   std::optional<std::string> told_host_;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A result of an operator that is kept between forward and the replays.
+// An operator's result that is retained between forward and the replays.
 #ifndef REPRISE_ENGINE_KEPT_KEPT_RESULT_H_
 #define REPRISE_ENGINE_KEPT_KEPT_RESULT_H_
 
@@ -23,11 +23,11 @@ namespace reprise::engine_internal {
 using hooks_internal::is_dense;
 using hooks_internal::version_of;
 
-// An alias without graph that shares the version counter, what a store holds, or what the
-// surrounding saved-tensor hooks have made of it.
+// An alias without graph that shares the version counter, a tensor in a store, or the packed form
+// of the surrounding saved-tensor hooks.
 struct KeptResult {
   KeptResult() = default;
-  // An alias. place: where put_away() puts it; null for nowhere else.
+  // Makes an alias. place: the store that put_away() uses, or null.
   explicit KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore> place = nullptr);
 
   at::Tensor alias;
@@ -41,13 +41,13 @@ struct KeptResult {
   bool is_snapshot = false;     // of memory that such an operator has written since
   bool is_in_flight = false;    // see OperatorTraits
 
-  // To its store, if it has one and is not there, and is not in flight. To be called when autograd
-  // has counted the last write.
+  // Puts the result into its store, if it has one, is not there yet, and is not in flight. To be
+  // called after autograd has counted the last write.
   void put_away();
-  // Copies the values, which `tensor` holds still, before an operator that replays run again writes
-  // to their memory. Does nothing if that has been done before.
+  // Copies the values, which `tensor` still holds, before an operator that replays run again writes
+  // to their memory. No effect the second time.
   void take_snapshot(const at::Tensor& tensor);
-  // A copy of the caller's own of a snapshot; otherwise not to be changed in place.
+  // Returns a copy of a snapshot that belongs to the caller; any other result must not be modified.
   at::Tensor get() const;
 
   bool is_defined() const { return alias.defined() || stored || packed; }
@@ -57,10 +57,10 @@ struct KeptResult {
   }
 };
 
-// Where a result of the operator that has been answered for lives. Null for where it is.
+// Returns the store for a result with this answer. Null: it stays where it is.
 std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result);
 
-// False for sparse, nested and quantized tensors and those of lazy conjugation.
+// Returns false for sparse, nested and quantized tensors and those with lazy conjugation.
 bool is_keepable(const at::Tensor& tensor);
 
 // The geometry of a result.
@@ -72,7 +72,7 @@ struct MadeTensor {
   std::int64_t storage_offset;
 };
 
-// The whole of a result, given a tensor in its memory.
+// Returns the whole of a result, from a tensor in its memory.
 at::Tensor whole_result(const at::Tensor& tensor, const MadeTensor& made);
 
 }  // namespace reprise::engine_internal

@@ -23,7 +23,7 @@ using hooks_internal::detached_alias;
 namespace {
 
 bool goes_through_hooks(const at::Tensor& tensor) {
-  // As autograd does: numbers that LibTorch wrapped into tensors are none of the hooks' business.
+  // Like autograd, does not pass numbers that LibTorch has wrapped into tensors to hooks.
   return tensor.defined() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
          !tensor.is_inference();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A tensor argument of a region, kept until the replay.
+// A tensor argument of a region, retained until the replay.
 #ifndef REPRISE_ENGINE_KEPT_REGION_INPUT_H_
 #define REPRISE_ENGINE_KEPT_REGION_INPUT_H_
 
@@ -24,35 +24,35 @@ namespace reprise::engine_internal {
 
 class RegionInput {
  public:
-  // Keeps `tensor` as the surrounding saved-tensor hooks want it (an enclosing region makes a slot
-  // of it), or an alias without them. The caller's tensor is not touched, and its graph is not held
-  // beyond the node that it comes from.
+  // Retains `tensor` in the packed form of the surrounding saved-tensor hooks (in an enclosing
+  // region, a slot), or, without hooks, as an alias. Does not modify the caller's tensor, and
+  // retains no more of its graph than its node.
   explicit RegionInput(const at::Tensor& tensor);
 
-  // The same of all inputs of a region, by its name; in `store`, unless that is null.
+  // The same for all inputs of a region with this name; in `store`, unless that is null.
   static std::vector<RegionInput> keep_all(const std::vector<at::Tensor>& tensors,
                                            const std::shared_ptr<ActivationStore>& store,
                                            const std::string& region);
 
-  // Null unless it is in a store.
+  // Returns null unless it is in a store.
   std::shared_ptr<StoredTensor> stored() const { return stored_ ? stored_->stored() : nullptr; }
 
-  // What the region's code gets in a replay: the values, the requires-grad, the leaf-ness and the
-  // edge to the graph of the original, in a tensor of its own. May trigger the replay of an
+  // Returns the tensor for the region's code in a replay: a separate tensor with the values, the
+  // requires-grad, the leaf-ness and the graph edge of the original. May trigger the replay of an
   // enclosing region.
   at::Tensor restore();
 
-  // True if what restore() gave shares the memory of the tensor that forward got.
+  // Returns whether the result of restore() shares the memory of forward's tensor.
   bool is_original(const at::Tensor& restored) const;
 
-  // Words for an error if what restore() gave is no longer what forward got.
+  // Returns an error message if the result of restore() has been modified since forward.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;
 
-  // True if hooks or a store have to bring it back.
+  // Returns whether hooks or a store have to fetch it.
   bool is_packed() const { return packed_ != nullptr; }
 
   std::int64_t kept_bytes() const { return kept_bytes_; }
-  // Null if the tensor has no storage.
+  // Returns null if the tensor has no storage.
   const void* storage() const { return storage_._unsafe_get_target(); }
 
  private:
@@ -63,10 +63,10 @@ class RegionInput {
   hooks_internal::StoreHooks* stored_ = nullptr;  // is `packed_`, if there is a store
   at::Tensor alias_;
   torch::autograd::Edge edge_;
-  // Held weakly, so that what the hooks bring back is not taken for it by its address.
+  // Weak, so that a tensor returned by hooks is not mistaken for it by its address.
   c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
   std::int64_t kept_bytes_ = 0;
-  // Of the original. What the hooks bring back may count anew.
+  // Of the original. A tensor returned by hooks may have a new counter.
   c10::VariableVersion counter_;
   std::int64_t version_ = 0;
   bool requires_grad_ = false;

@@ -25,7 +25,7 @@ AnyValue call_with(AnyModule& module, std::vector<AnyValue>& values, std::index_
   return module.any_forward(std::move(values[I])...);
 }
 
-// AnyModule takes its arguments one by one only.
+// AnyModule takes its arguments only one by one.
 template <std::size_t N = kMaxArguments>
 AnyValue call(AnyModule& module, std::vector<AnyValue>& values) {
   if constexpr (N > 1) {
@@ -79,7 +79,7 @@ std::shared_ptr<torch::nn::Module> CheckpointedAnyImpl::clone(
   return std::make_shared<CheckpointedAnyImpl>(inner_.clone(device), checkpoint_options());
 }
 
-// The inner module may have its own idea of each of these, so it is asked, and not the base.
+// The inner module may override each of these, so they are forwarded to it, not to the base.
 void CheckpointedAnyImpl::train(bool on) {
   inner_module_->train(on);
   share_state_of_inner();

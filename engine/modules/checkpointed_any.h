@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What `apply_checkpointing()` puts in the place of an element of a torch::nn::Sequential: a module
-// that runs the element's forward, whatever its signature, as a region.
+// The wrapper with which `apply_checkpointing()` replaces an element of a torch::nn::Sequential:
+// runs the element's forward, of any signature, as a region.
 #ifndef REPRISE_ENGINE_MODULES_CHECKPOINTED_ANY_H_
 #define REPRISE_ENGINE_MODULES_CHECKPOINTED_ANY_H_
 
@@ -23,8 +23,9 @@
 
 namespace reprise::engine_internal {
 
-// Parameters, buffers and children are the inner module's under the same names: the Module base is
-// a copy of the inner module's, which shares the tensors and the children but not the train flag.
+// Parameters, buffers and children are those of the inner module under the same names: the Module
+// base is a copy of the inner module's, which shares the tensors and children but not the train
+// flag.
 class CheckpointedAnyImpl final : public torch::nn::Module, public CheckpointedModule {
  public:
   using Arguments = ErasedValues<torch::nn::AnyValue>;
@@ -32,15 +33,15 @@ class CheckpointedAnyImpl final : public torch::nn::Module, public CheckpointedM
 
   CheckpointedAnyImpl(torch::nn::AnyModule inner, std::optional<CheckpointOptions> options);
 
-  // Takes 1 to 8 values of any types. AnyModule reads the number and types of arguments off this
-  // signature; `_forward_populate_default_args` packs what it was given into the first.
+  // Takes 1 to 8 values of any types. AnyModule derives the number and types of arguments from this
+  // signature; `_forward_populate_default_args` packs its arguments into the first.
   torch::nn::AnyValue forward(Arguments arguments, Unused, Unused, Unused, Unused, Unused, Unused,
                               Unused);
 
   torch::nn::Module& inner_module() noexcept override { return *inner_module_; }
   const torch::nn::Module& inner_module() const noexcept override { return *inner_module_; }
 
-  // Copies the Module base anew, after the inner module may have got other children.
+  // Copies the Module base again, after the inner module may have changed its children.
   void share_state_of_inner();
 
   std::shared_ptr<torch::nn::Module> clone(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What `CheckpointedImpl` is made of: the signature of a module's forward, and a base class that
-// runs that forward as a region.
+// The parts of `CheckpointedImpl`: the signature of a module's forward, and a base class that runs
+// that forward as a region.
 #ifndef REPRISE_ENGINE_MODULES_CHECKPOINTED_FORWARD_H_
 #define REPRISE_ENGINE_MODULES_CHECKPOINTED_FORWARD_H_
 
@@ -24,8 +24,7 @@
 
 namespace reprise::engine_internal {
 
-// The type of &M::forward, or of a forward from tensor to tensor where that names no single
-// function.
+// The type of &M::forward, or of a forward from tensor to tensor if that is ambiguous.
 template <class M>
 struct ForwardSignature {
   using type = at::Tensor (M::*)(at::Tensor);
@@ -38,15 +37,14 @@ struct ForwardSignature<M> {
 template <class M>
 using ForwardSignatureT = typename ForwardSignature<M>::type;
 
-// A shared owner of `module`. Throws CheckpointError if there is none.
+// Returns a shared owner of `module`. Throws CheckpointError if there is none.
 REPRISE_API std::shared_ptr<const torch::nn::Module> owner_of(const torch::nn::Module& module);
 
-// Says that `original`'s clone() made no module of its own type, but `clone`. Throws
-// CheckpointError.
+// Throws a CheckpointError: `original`'s clone() returned `clone`, of another type.
 [[noreturn]] REPRISE_API void throw_clone_of_other_type(const torch::nn::Module& original,
                                                         const torch::nn::Module& clone);
 
-// Calls M's own forward on `self`, and keeps it alive.
+// Calls M's own forward on `self`, and extends its lifetime.
 template <class M, class Self>
 struct InnerForward {
   std::shared_ptr<Self> self;
@@ -67,7 +65,7 @@ class CheckpointedBase : public M, public CheckpointedModule {
   explicit CheckpointedBase(CheckpointOptions options) requires std::default_initializable<M>
       : CheckpointedModule(std::move(options)) {}
 
-  // An M constructed from the arguments.
+  // Constructs an M from the arguments.
   template <class First, class... Rest>
   requires(std::constructible_from<M, First, Rest...> &&
            !(sizeof...(Rest) == 0 &&
@@ -77,12 +75,12 @@ class CheckpointedBase : public M, public CheckpointedModule {
       : M(std::forward<First>(first), std::forward<Rest>(rest)...),
         CheckpointedModule(std::move(options)) {}
 
-  // A copy that shares the parameters, buffers and submodules of `existing`.
+  // Copies `existing`, sharing its parameters, buffers and submodules.
   explicit CheckpointedBase(CheckpointOptions options,
                             const M& existing) requires std::copy_constructible<M>
       : M(existing), CheckpointedModule(std::move(options)) {}
 
-  // M's own clone() makes a plain M.
+  // M's own clone() returns a plain M.
   std::shared_ptr<torch::nn::Module> clone(
       const std::optional<c10::Device>& device = std::nullopt) const override {
     std::shared_ptr<torch::nn::Module> copy = M::clone(device);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A region whose forward runs, as its policy sees it: asks the policy for each operator, and lets
-// the region's code overrule it for single values.
+// The policy of a region whose forward runs: asks it for each operator, and lets the region's code
+// override it for single values.
 //
 // Note [Nested policies]: an operator inside nested regions belongs to each of them, and each has
-// its own replays. The policies agree on one answer: a MUST beats a PREFER, two different MUSTs are
-// an error, and between two PREFERs the inner region's counts. Only for writes in place does each
-// region's policy answer for itself, as they may belong to a value of the outer region.
+// its own replays. The policies agree on one answer: a MUST takes precedence over a PREFER, two
+// different MUSTs are an error, and of two PREFERs the inner region's applies. Only writes in place
+// are decided by each region's policy separately, as they may belong to a value of the outer
+// region.
 #ifndef REPRISE_ENGINE_POLICY_POLICY_REGION_H_
 #define REPRISE_ENGINE_POLICY_POLICY_REGION_H_
 
@@ -39,7 +40,7 @@ class PolicyRegion {
   // To be called first for each operator.
   void start_call() { has_asked_for_last_call_ = false; }
   // Asks for the operator that has just run, whose results have replaced its arguments. Throws
-  // nothing, and asks no more after a failure.
+  // nothing, and does not ask again after a failure.
   void decide(const OperatorCall& call, std::span<const c10::IValue> arguments);
 
   // For the result whose value is in the tensor's memory, in this region and in those around it:

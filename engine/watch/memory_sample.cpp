@@ -18,7 +18,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-constexpr std::size_t kSmallBytes = 240;  // up to which XXH3 is as fast as to collect words
+constexpr std::size_t kSmallBytes = 240;  // up to which XXH3 is as fast as collecting words
 
 MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
   std::array<std::uint64_t, 8> words;
@@ -72,7 +72,7 @@ MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes) {
     return 0;
   }
   const std::size_t bytes = storage.nbytes();
-  // Takes no pointer that copies on write would answer to.
+  // Takes no mutable pointer, which would trigger a copy on write.
   const auto* memory = static_cast<const std::byte*>(storage._mutable_data_ptr_no_checks().get());
   if (memory == nullptr || bytes == 0) {
     return 0;

@@ -17,7 +17,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Of memory that a replay has found or left otherwise than forward: no hash of forward's.
+// The hash of memory that a replay has found or left different from forward: not a hash of forward.
 constexpr Provenance kChanged = 0x9a3c51f7;
 
 }  // namespace
@@ -108,7 +108,7 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
   made_.note_hidden(call);
 }
 
-// Forward has made it, and the region's code finds it again, as a mask that is made once.
+// Forward has made the tensor, and the region's code has cached it, like a mask that is made once.
 bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
   if (!ProvenanceMap::is_followed(tensor) || made_.find(storage_id_of(tensor)) != nullptr) {
     return false;
@@ -149,7 +149,7 @@ std::optional<std::uint32_t> ReplayWatch::match(Provenance hash) {
   return found;
 }
 
-// The next such operator of forward's, or else the last one.
+// Returns the next such operator of forward, otherwise the last one.
 std::optional<std::uint32_t> ReplayWatch::find(Provenance hash) {
   if (!positions_) {
     positions_.emplace();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Follows the operators of a function region's replay beside those of its forward.
+// Matches the operators of a function region's replay with those of its forward.
 #ifndef REPRISE_ENGINE_WATCH_REPLAY_WATCH_H_
 #define REPRISE_ENGINE_WATCH_REPLAY_WATCH_H_
 
@@ -26,12 +26,11 @@ namespace reprise::engine_internal {
 class ReplayWatch final : public OperatorInterceptor {
  public:
   // Both must outlive this. checks_outside: false if tensors from outside may have changed.
-  // preserves_rng: generators are to be where they were in forward after each operator, and are put
-  // back.
+  // preserves_rng: generators must be in forward's state after each operator, and are restored.
   ReplayWatch(const WatchedForward& forward, bool checks_outside, bool preserves_rng)
       : forward_(forward), checks_outside_(checks_outside), preserves_rng_(preserves_rng) {}
 
-  // The region's inputs as the replay has them, and the interceptor that runs the operators.
+  // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
 
   void intercept(const OperatorCall& call) override;
@@ -42,27 +41,27 @@ class ReplayWatch final : public OperatorInterceptor {
   at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                           const at::Tensor& target) override;
 
-  // Those that forward has not drawn from, or not yet, are as the replay found them.
+  // Restores the generators that forward has not drawn from, or not yet.
   void put_generators_back() { drawn_.clear(); }
 
-  // Of the operator that runs now.
-  // Words for an error if a tensor from outside that it reads is not what forward read.
+  // About the operator that runs now.
+  // Returns an error message if it reads a tensor from outside that differs from forward's.
   const std::optional<std::string>& change() const { return change_; }
-  // What forward's told the host; null if it told nothing of tensors from outside.
+  // Returns forward's host read; null if it read no tensors from outside.
   const std::vector<c10::IValue>* told() const;
-  // Forward, which runs still, has not come to it; or it is none of forward's, as what is saved of
-  // its results will tell.
+  // Forward still runs and has not reached it; or forward has no such operator, which its saved
+  // results will reveal.
   bool is_ahead() const { return !matched_ && !forward_.is_complete; }
-  // The state that forward's found in a tensor from outside; undefined if it is not known.
+  // Returns the contents of a tensor from outside before forward's operator; undefined if unknown.
   at::Tensor before(std::uint32_t argument, std::uint32_t element) const;
 
-  // Of a tensor that is saved now.
+  // About a tensor that is saved now.
   Provenance provenance_of(const at::Tensor& tensor);
-  // Which operator has made it another one than forward saved, in words for an error.
+  // Returns an error message: the operator that made it differ from forward's.
   std::string origin_of(const at::Tensor& tensor) const;
 
  private:
-  // Of an operator that is about to run.
+  // About an operator that is about to run.
   struct Draw {
     at::Generator generator;
     std::uint64_t position_after;  // in forward
@@ -75,7 +74,7 @@ class ReplayWatch final : public OperatorInterceptor {
                        std::uint32_t element) const;
   void intercept_hidden(const OperatorCall& call);
   ProvenanceMap::Call describe(const OperatorCall& call);
-  // True if it is one, and was not known yet.
+  // Returns whether it is one, and was unknown before.
   bool add_left_over(const at::Tensor& tensor);
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
@@ -92,13 +91,13 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap made_;
   WrappedWrites writes_;
   std::uint32_t calls_ = 0;
-  std::uint32_t next_ = 0;  // of forward's operators
+  std::uint32_t next_ = 0;  // index among forward's operators
   std::optional<std::uint32_t> matched_;
   std::optional<std::string> change_;
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
-  // By the generator, each held.
+  // By generator, each retained.
   absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;
-  std::vector<std::string> origins_;  // why a tensor is not one of forward's
+  std::vector<std::string> origins_;  // the reasons why tensors differ from forward's
 };
 
 }  // namespace reprise::engine_internal

@@ -22,7 +22,7 @@ namespace reprise::engine_internal {
 
 namespace {
 
-// The region may have made it itself, out of sight, and makes another one in a replay.
+// The region may have made it itself, outside the dispatcher, and makes another one in a replay.
 bool is_unidentified(const at::Tensor& tensor) {
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
   const bool is_from_other_thread =
@@ -108,7 +108,7 @@ void ForwardWatch::note_recomputed(const at::Tensor& tensor, StorageId saved,
   }
 }
 
-// It may run other operators in a replay, but is to find the same tensors from outside.
+// It may run other operators in a replay, but must read the same tensors from outside.
 void ForwardWatch::intercept_hidden(const OperatorCall& call) {
   for (const at::Tensor* const tensor : forward_.made_.call_of(call).outside) {
     forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor),
@@ -190,7 +190,7 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
   }
 }
 
-// A replay must not write to them, and runs the operator on copies of what it found here.
+// A replay must not write to them, and runs the operator on copies of their earlier contents.
 void ForwardWatch::note_befores(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   if (traits.ignores_targets) {
@@ -210,7 +210,7 @@ void ForwardWatch::note_befores(const OperatorCall& call) {
     });
   }
   if (befores.empty() || (traits.returns_only_arguments && !writes_inside)) {
-    return;  // an effect alone: a replay leaves it out
+    return;  // an effect only: a replay skips it
   }
   const at::NoGradGuard no_grad;
   const InterceptionScope unseen(nullptr);
@@ -222,7 +222,7 @@ void ForwardWatch::note_befores(const OperatorCall& call) {
                            std::move(befores));
 }
 
-// Those of batch-norm in evaluation: a later one in training changes them, and no version tells.
+// The statistics of batch-norm in evaluation: training changes them without counting a version.
 void ForwardWatch::note_statistics(const OperatorCall& call) {
   const at::NoGradGuard no_grad;
   const InterceptionScope unseen(nullptr);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a function region's forward ran, for its replays to be compared with: the operators by their
-// hashes (see provenance.h), and with each the tensors from outside that it read, what it told the
-// host of them, and what it found in those that it wrote to.
+// The operators of a function region's forward, for comparison with its replays: their hashes (see
+// provenance.h), and for each the tensors from outside that it read, its host reads of them, and
+// the earlier contents of those that it wrote to.
 #ifndef REPRISE_ENGINE_WATCH_WATCHED_FORWARD_H_
 #define REPRISE_ENGINE_WATCH_WATCHED_FORWARD_H_
 
@@ -31,11 +31,11 @@
 
 namespace reprise::engine_internal {
 
-// Holds storages weakly, which keeps no memory of tensors, and an address from being used again;
-// but for the states before writes.
+// References storages weakly, which retains no memory of tensors but prevents the reuse of
+// addresses; except for the contents before writes.
 class WatchedForward {
  public:
-  // inputs: the region's, each once.
+  // inputs: those of the region, each once.
   explicit WatchedForward(std::span<const at::Tensor> inputs);
 
   struct Operator {
@@ -43,14 +43,14 @@ class WatchedForward {
     const c10::OperatorName* name;
     std::uint32_t first_read;
   };
-  // Of a tensor from outside.
+  // A read of a tensor from outside.
   struct Read {
     std::uint32_t outside;  // its number
     std::int64_t version;
     MemorySample sample;  // if it is wrapped
   };
-  // A tensor from outside as it was before an operator wrote to it whose results depend on that; or
-  // statistics that one has read.
+  // The contents of a tensor from outside before a write by an operator whose results depend on
+  // them; or statistics that an operator has read.
   struct Before {
     std::uint32_t argument;
     std::uint32_t element;  // of a list
@@ -58,16 +58,16 @@ class WatchedForward {
   };
   struct Outside {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    bool is_unidentified;  // lent, or made on another thread
+    bool is_unidentified;  // non-owning, or made on another thread
     bool is_wrapped;
-    // When forward has ended. Otherwise the region may have made it itself, out of sight, and
-    // makes another one in a replay.
+    // Whether it existed when forward ended. Otherwise the region may have made it itself, outside
+    // the dispatcher, and makes another one in a replay.
     bool is_alive;
   };
 
   // Forward has ended.
   void complete();
-  // Of a tensor that forward saves now; nothing is known of it on other threads.
+  // Returns the origin of a tensor that forward saves now; unknown on other threads.
   SlotProvenance of_slot(const at::Tensor& tensor) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
@@ -78,19 +78,19 @@ class WatchedForward {
   absl::flat_hash_map<std::uint32_t, std::vector<c10::IValue>> told;
   absl::flat_hash_map<std::uint32_t, std::vector<Before>> befores;
   absl::flat_hash_map<StorageId, ProvenanceMap::Entry>
-      left;  // what the region has made and somebody still holds
-  // Of the operators that write to memory that the region has wrapped itself: as they left it.
+      left;  // tensors that the region has made and that still have owners
+  // The outcome of operators that write to memory that the region has wrapped itself.
   absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
-  std::vector<RngState> generators;  // named by operators, as they stood before the first draw
-  std::vector<at::Generator> drawn;  // those that random operators have drawn from
-  // Where these stood after each operator that drew from them. See Note [Shared generators].
+  std::vector<RngState> generators;  // named by operators, before their first draw
+  std::vector<at::Generator> drawn;  // generators that random operators have drawn from
+  // Their states after each operator that drew from them. See Note [Shared generators].
   absl::flat_hash_map<std::uint32_t, std::uint64_t> positions;
 
   bool is_complete = false;
 
-  // The number of each input in hashes: of the first that shares its memory.
+  // The number of each input in hashes: that of the first with the same memory.
   std::vector<std::uint32_t> input_numbers;
   std::vector<std::int64_t> input_offsets;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> input_storages;
@@ -109,10 +109,10 @@ class WatchedForward {
   absl::flat_hash_map<StorageId, std::uint32_t> number_of_outside_;  // likewise
 };
 
-// Writes it, while forward runs.
+// Writes the record, while forward runs.
 class ForwardWatch final : public OperatorInterceptor {
  public:
-  // outer: the interceptor around the region, asked after this one; or null.
+  // outer: the next interceptor further out, or null.
   ForwardWatch(WatchedForward& forward, OperatorInterceptor* outer)
       : forward_(forward), outer_(outer) {}
 

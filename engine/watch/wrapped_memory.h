@@ -3,9 +3,9 @@
 //
 // Note [Wrapped memory]: a function region that calls from_blob() makes a new tensor in each run,
 // of version 0, and a replay writes to it again. That is right for a buffer of the region's own,
-// and wrong for one that outlives the region, which forward's writes have changed already. Nothing
-// but the contents tells them apart. So the watch compares, on the CPU, some bytes of wrapped
-// tensors from outside that an operator reads, and after each write the elements written.
+// and wrong for one that outlives the region, which forward's writes have modified already. Only
+// the contents distinguish them. The watch therefore compares, on the CPU, some bytes of wrapped
+// tensors from outside that an operator reads, and after each write the written elements.
 #ifndef REPRISE_ENGINE_WATCH_WRAPPED_MEMORY_H_
 #define REPRISE_ENGINE_WATCH_WRAPPED_MEMORY_H_
 
@@ -21,14 +21,14 @@
 
 namespace reprise::engine_internal {
 
-// True for dense tensors on the CPU whose memory no allocator of LibTorch's has made.
+// Returns true for dense CPU tensors whose memory was not allocated by LibTorch.
 bool is_wrapped(const at::Tensor& tensor);
 
-// One for each run of a region.
+// One per run of a region.
 class WrappedWrites {
  public:
-  // The operator is about to run: those of its targets that this run has wrapped itself, as far as
-  // can be told. made: the memory that its operators have made.
+  // The operator is about to run: records the targets that this run appears to have wrapped itself.
+  // made: the memory that its operators have made.
   std::vector<at::Tensor> targets(const OperatorCall& call, const ProvenanceMap& made);
 
   static std::vector<Fingerprint> fingerprints(const std::vector<at::Tensor>& targets);
