@@ -32,7 +32,7 @@ std::vector<std::unique_ptr<StoredTensor>> ActivationStore::put_all(
   return stored;
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep it
+// NOLINTNEXTLINE(performance-unnecessary-value-param): overriders store it
 std::shared_ptr<ActivationStore> ActivationStore::followed_by(std::shared_ptr<ActivationStore>) {
   throw std::invalid_argument(
       "[stores] this store hands nothing on, so that no other can follow it; put it last in a row "

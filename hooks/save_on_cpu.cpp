@@ -7,7 +7,7 @@
 namespace reprise {
 namespace {
 
-// With nothing in flight, a change in place after forward has saved a tensor finds its copy done.
+// With nothing in flight, the copy is done before a tensor that forward saved can be modified.
 HostOptions host_options(const SaveOnCpuOptions& options) {
   return {.pin_memory = options.pin_memory,
           .min_bytes = 0,

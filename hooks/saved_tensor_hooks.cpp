@@ -32,7 +32,7 @@ class PackerHooks final : public SavedVariableHooks {
   void call_pack_hook(const at::Tensor& tensor) override {
     observe_pack(tensor);
     const UnseenScope unseen;
-    // An own alias: a hook that kept the live tensor of a node's output would make a cycle.
+    // A separate alias: a hook that stored the live tensor of a node's output would make a cycle.
     packed_ = packer_->pack(detached_alias(tensor));
     packer_.reset();
   }

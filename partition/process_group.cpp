@@ -25,7 +25,7 @@ c10::intrusive_ptr<c10d::Store> meet(const LaunchEnvironment& environment,
   options.numWorkers = static_cast<std::size_t>(environment.world_size);
   options.timeout = timeout;
   auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_address, options);
-  // A launcher's store outlives ranks that are started anew, and has what the last ones left.
+  // A launcher's store outlives restarted ranks, and holds the entries of the previous ones.
   return c10::make_intrusive<c10d::PrefixStore>(
       "reprise/attempt_" + std::to_string(environment.restart_count), std::move(store));
 }

@@ -78,7 +78,7 @@ std::string PolicyContext::full_name() const {
   return name;
 }
 
-// The dispatcher keeps the name in one place for as long as the operator exists.
+// The address of the name is valid as long as the operator exists.
 const void* PolicyContext::op_id() const noexcept { return &call_.op->operator_name(); }
 
 bool PolicyContext::has_tag(at::Tag tag) const { return call_.op->hasTag(tag); }

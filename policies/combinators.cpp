@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The policies that are made of others.
+// The policies that combine others.
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
@@ -24,8 +24,8 @@ void check_parts(const Parts& parts, const std::string& caller) {
   }
 }
 
-// Made of a part or more. `Combine` answers with a const operator()(parts, context); it is copied
-// with each region's parts.
+// Combines one or more parts. `Combine` answers with a const operator()(parts, context); it is
+// copied with each region's parts.
 template <class Combine>
 class Combinator final : public Policy {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The policies that go by lists of names.
+// The policies defined by lists of names.
 #include <c10/core/DispatchKey.h>
 
 #include <algorithm>

@@ -29,7 +29,7 @@ class Names {
   }
 
  private:
-  // With those that were made inside them.
+  // Including the scopes inside them.
   void drop_ended() noexcept {
     const auto ended = std::find_if(entries_.begin(), entries_.end(),
                                     [](const auto& entry) { return !entry->is_open(); });

@@ -21,7 +21,7 @@ CheckpointPolicy prefer(bool save) {
   return save ? CheckpointPolicy::PREFER_SAVE : CheckpointPolicy::PREFER_RECOMPUTE;
 }
 
-// Keeps the kinds of operators that are bits of `kinds`.
+// Saves results of the kinds of operators that are bits of `kinds`.
 class KindPolicy final : public Policy {
  public:
   KindPolicy(unsigned kinds, std::string if_unmatched)

@@ -26,8 +26,8 @@ using rng_internal::current_accelerator;
 using rng_internal::default_generator;
 using rng_internal::is_in_use;
 
-// How often a state was restored on this thread; tells `RngSnapshot::complete` that a generator can
-// have been drawn from although it stands where it stood.
+// Number of restored states on this thread; tells `RngSnapshot::complete` that a generator may have
+// been drawn from although its state is unchanged.
 thread_local std::uint64_t restores_on_this_thread = 0;
 
 const c10::TensorImpl& check_state_tensor(const c10::intrusive_ptr<c10::TensorImpl>& state,
@@ -44,8 +44,8 @@ std::size_t byte_count(const c10::TensorImpl& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.itemsize();
 }
 
-// A copy, because a generator may hand out the tensor that it goes on changing; without the
-// dispatcher, so that no mode sees it.
+// A copy, because a generator may return the tensor that it continues to modify; without the
+// dispatcher, so that no mode observes it.
 c10::intrusive_ptr<c10::TensorImpl> copy_state_tensor(const c10::GeneratorImpl& impl) {
   const auto held = impl.get_state();
   const c10::TensorImpl& state = check_state_tensor(held, impl.device());
@@ -75,7 +75,7 @@ void check_defined(const at::Generator& generator, const char* verb) {
 }
 
 bool is_mt19937(const c10::GeneratorImpl& impl) {
-  // Not a subclass: it may have more to it than the engine.
+  // Not a subclass: it may have more state than the engine.
   return typeid(impl) == typeid(at::CPUGeneratorImpl);
 }
 
@@ -236,7 +236,7 @@ void RngSnapshot::complete(std::span<const at::Generator> drawn) {
   if (completed_) return;
   add_accelerator_that_came_into_use();
   if (restores_on_this_thread == restores_before_) {
-    // partition, which swaps, keeps every state whole if asking a generator throws.
+    // partition, which swaps, leaves each state valid if a generator throws.
     const auto moved = [drawn](const RngState& state) {
       return std::find(drawn.begin(), drawn.end(), state.generator()) != drawn.end() ||
              !state.is_current();

@@ -18,7 +18,7 @@ using rng_internal::StateTable;
 
 namespace {
 
-// Any other would do that no rank's sum with the seed meets; Megatron-LM's.
+// Any offset without collisions would work; this is Megatron-LM's.
 constexpr std::uint64_t kModelParallelOffset = 2718;
 
 void check_seeds(const RngStateTracker::States& states) {

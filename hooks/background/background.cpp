@@ -18,7 +18,7 @@ thread_local bool is_of_background = false;
 bool must_not_wait() { return is_of_background; }
 
 void run_in_background(std::function<void()> task) {
-  // Never destroyed: a task may let go of the last store.
+  // Never destroyed: a task may release the last store.
   static auto& pool = *new c10::ThreadPool(2);
   pool.run([task = std::move(task)] {
     is_of_background = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Threads for what stores do beside the computation.
+// Threads for stores' work in parallel with the computation.
 #ifndef REPRISE_HOOKS_BACKGROUND_BACKGROUND_H_
 #define REPRISE_HOOKS_BACKGROUND_BACKGROUND_H_
 
@@ -9,11 +9,10 @@
 
 namespace reprise::hooks_internal {
 
-// Runs `task`, which must not throw, on one of two threads of the process, after those given
-// before.
+// Runs `task`, which must not throw, on one of two threads of the process, after earlier tasks.
 void run_in_background(std::function<void()> task);
 
-// True on the background's own threads: waiting there for the background may be for ever.
+// Returns true on the background's own threads, where waiting for the background may deadlock.
 bool must_not_wait();
 
 }  // namespace reprise::hooks_internal

@@ -56,7 +56,7 @@ BackgroundEntry::~BackgroundEntry() {
   let_go_of_memory(State::kWritten);
 }
 
-// By the thread that has made it kLeaving or kInFlight.
+// Called by the thread that has made it kLeaving or kInFlight.
 void BackgroundEntry::forward() {
   auto forwarded = next_->put(bytes_);
   {
@@ -67,7 +67,7 @@ void BackgroundEntry::forward() {
   let_go_of_memory(State::kHandedOn);
 }
 
-// What is in flight has landed when its memory is free.
+// An entry in flight is done when its memory is free.
 void BackgroundEntry::let_go_of_memory(State state) {
   State was = state;
   {
@@ -89,7 +89,7 @@ void BackgroundEntry::let_go_of_memory(State state) {
   }
 }
 
-// In flight, nobody else changes bytes_ and place_.
+// In flight, no other thread changes bytes_ and place_.
 void BackgroundEntry::write() {
   std::exception_ptr failure;
   bool is_written = false;
@@ -140,7 +140,7 @@ void BackgroundEntry::read() {
 }
 
 void BackgroundEntry::prefetch() {
-  at::Tensor alive;  // let go of without the lock
+  at::Tensor alive;  // released without the lock
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
     lock.unlock();
@@ -157,13 +157,13 @@ void BackgroundEntry::prefetch() {
 }
 
 at::Tensor BackgroundEntry::bring_back(bool is_own) {
-  at::Tensor found;  // let go of without the lock
+  at::Tensor found;  // released without the lock
   BackgroundMemory::Lock lock(memory_->mutex_);
   if (state_ == State::kHandedOn) {
-    lock.unlock();  // for which the background, that is to read it, may be waiting
+    lock.unlock();  // for which the background thread that reads it may be waiting
     return is_own ? forwarded_->get_own() : forwarded_->get();
   }
-  // The change may have come while it was being written.
+  // It may have been modified while it was being written.
   TORCH_CHECK(origin_.is_unchanged(), "[", memory_->options_.name,
               "] a tensor needed for gradient computation has been modified by an "
               "inplace operation: ",
@@ -193,7 +193,7 @@ at::Tensor BackgroundEntry::bring_back(bool is_own) {
   return found;
 }
 
-// After it, another thread may have got what has been read.
+// Afterwards another thread may have received the bytes.
 void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
   const auto start = std::chrono::steady_clock::now();
   if (!is_being_read_ && must_not_wait()) {

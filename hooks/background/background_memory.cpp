@@ -45,7 +45,8 @@ void BackgroundMemory::send_oldest() {
   }
 }
 
-// Null if enough have gone, or are being destroyed by other threads, which wait for the lock.
+// Returns null if enough have left, or are being destroyed by other threads, which wait for the
+// lock.
 std::shared_ptr<BackgroundEntry> BackgroundMemory::take_oldest() {
   const Lock lock(mutex_);
   for (BackgroundEntry* const entry : resident_) {
@@ -100,7 +101,7 @@ std::unique_ptr<Place> BackgroundMemory::find_place(const BackgroundEntry& entry
   }
 }
 
-// Others may be written, or let go of, meanwhile. The background does not wait for itself.
+// Others may be written or released meanwhile. The background does not wait for itself.
 void BackgroundMemory::wait_for_room() {
   Lock lock(mutex_);
   const auto has_room = [this] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What stores do whose work takes long: storages, each once, on their way to some place and back,
-// by threads of the background.
+// Stores with slow work: storages, each once, written to a place and read back by background
+// threads.
 #ifndef REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
 #define REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
 
@@ -25,7 +25,7 @@
 
 namespace reprise::hooks_internal {
 
-// Where the bytes of one storage lie while they are not in memory. Destroying it gives it up.
+// The place of one storage's bytes while they are not in memory. Destruction releases it.
 class Place {
  public:
   Place() = default;
@@ -33,10 +33,10 @@ class Place {
   Place& operator=(const Place&) = delete;
   virtual ~Place() = default;
 
-  // Take long, and may throw. False: this is no place for such bytes.
+  // Slow; may throw. write() returns false if the place does not accept such bytes.
   virtual bool write(const std::byte* bytes, std::size_t size) = 0;
   virtual void read(std::byte* bytes, std::size_t size) = 0;
-  // That it takes in host memory, once written.
+  // Returns its bytes in host memory, once written.
   [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
 };
 
@@ -45,8 +45,8 @@ struct BackgroundOptions {
   std::size_t min_bytes;
   std::size_t max_in_flight_bytes;
   std::size_t keep_last;
-  bool throws_failures;  // or warns, once a process
-  // A place for so many bytes, which `next` may be the end of; null for no room. May throw.
+  bool throws_failures;  // otherwise warns, once per process
+  // Returns a place for this many bytes, possibly in `next`; null if there is no space. May throw.
   std::function<std::unique_ptr<Place>(std::size_t bytes,
                                        const std::shared_ptr<ActivationStore>& next)>
       find_place;
@@ -54,12 +54,12 @@ struct BackgroundOptions {
 
 class BackgroundMemory;
 
-// One storage. Its fields belong to the lock of its BackgroundMemory. As for HostOffloader, what is
-// somebody else's code does not run under it: operators, allocators, the freeing of tensors, the
-// store that follows, handlers of warnings.
+// One storage. Its fields are guarded by the lock of its BackgroundMemory. As for HostOffloader,
+// foreign code does not run under it: operators, allocators, the freeing of tensors, the next
+// store, warning handlers.
 class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
  public:
-  // bytes: of the whole storage. next: for what finds no room.
+  // bytes: of the whole storage. next: for tensors without space.
   BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const at::Tensor& bytes,
                   std::shared_ptr<ActivationStore> next);
   ~BackgroundEntry();
@@ -74,10 +74,10 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
 
  private:
   friend class BackgroundMemory;
-  // kLeaving: some thread looks for a place, or hands it on. kFailed: it stays in memory.
+  // kLeaving: a thread looks for a place, or forwards it. kFailed: it stays in memory.
   enum class State { kResident, kLeaving, kInFlight, kFailed, kHandedOn, kWritten };
 
-  // By the threads that do the work.
+  // Called by the threads that do the work.
   void write();
   void read();
 
@@ -91,7 +91,7 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   const std::shared_ptr<ActivationStore> next_;
   StorageOrigin origin_;
   const c10::Device device_;
-  EventPtr put_;  // what the device's stream had queued then; null on the CPU
+  EventPtr put_;  // after the work queued on the device's stream then; null on the CPU
 
   State state_ = State::kResident;
   at::Tensor bytes_;  // until it is written
@@ -109,7 +109,7 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   const BackgroundOptions& options() const { return options_; }
   static bool takes(c10::Device /*device*/) { return true; }
 
-  // The entry of the storage of `bytes`, a new one unless there is one of this version.
+  // Returns the entry of the storage of `bytes`, a new one unless there is one of this version.
   std::shared_ptr<BackgroundEntry> keep(const at::Tensor& bytes,
                                         const std::shared_ptr<ActivationStore>& next);
 
@@ -121,7 +121,7 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   friend class BackgroundEntry;
   using Lock = std::unique_lock<std::mutex>;
 
-  // Without the lock.
+  // Called without the lock.
   void send_oldest();
   std::shared_ptr<BackgroundEntry> take_oldest();
   void send(BackgroundEntry& entry);
@@ -134,7 +134,7 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   std::condition_variable work_done_;
   EntriesByStorage<BackgroundEntry> by_storage_;
   std::list<BackgroundEntry*> resident_;  // oldest first
-  std::exception_ptr failure_;            // of a write, not yet told
+  std::exception_ptr failure_;            // of a write, not yet reported
   BackgroundCounters counters_;
 };
 

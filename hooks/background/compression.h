@@ -19,18 +19,18 @@ void unshuffle(const std::byte* bytes, std::size_t size, std::size_t element_siz
 
 struct Compressed {
   at::Tensor bytes;
-  std::size_t element_size;  // that they were shuffled by
+  std::size_t element_size;  // of the shuffle
 };
 
-// Nothing if the result would be larger than max_ratio of `size`. Element sizes of 1, 2, 4 and 8
-// are tried on a part.
+// Returns nothing if the result would be larger than max_ratio of `size`. Element sizes of 1, 2, 4
+// and 8 are tried on a part.
 std::optional<Compressed> compress(const std::byte* bytes, std::size_t size, int level,
                                    double max_ratio);
 
-// Throws c10::Error if that is not what `compressed` holds.
+// Throws c10::Error if `compressed` does not hold that.
 void decompress(const Compressed& compressed, std::byte* bytes, std::size_t size);
 
-// Throws std::invalid_argument for a level that Zstandard does not know.
+// Throws std::invalid_argument for an unknown level.
 void check_compression_level(int level);
 
 }  // namespace reprise::hooks_internal

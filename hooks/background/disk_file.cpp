@@ -19,7 +19,7 @@
 namespace reprise::hooks_internal {
 namespace {
 
-// What direct access asks for of offsets, lengths and memory, on any file system in use.
+// The alignment of offsets, lengths and memory for direct access, on any file system in use.
 constexpr std::size_t kBlock = 4096;
 constexpr std::size_t kChunk = std::size_t{4} << 20;
 
@@ -49,7 +49,8 @@ std::byte* chunk_memory() {
   return kMemory.get();
 }
 
-// Calls `transfer` (pwrite or pread) until all has gone. The number of the error, or 0.
+// Calls `transfer` (pwrite or pread) until all bytes are transferred. Returns the error number, or
+// 0.
 template <class Transfer, class Byte>
 int transfer_all(Transfer transfer, int file, Byte* bytes, std::size_t size, std::size_t offset) {
   while (size > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A file without a name, which is gone when the process is, however that ends.
+// A file without a name, which ceases to exist with the process.
 #ifndef REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
 #define REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
 
@@ -14,20 +14,20 @@
 
 namespace reprise::hooks_internal {
 
-// Thread-safe. Errors are c10::Errors that name the directory and what the system says.
+// Thread-safe. Errors are c10::Errors that name the directory and the system's error.
 class DiskFile {
  public:
-  // direct: past the page cache, where the file system can.
+  // direct: bypass the page cache, if the file system supports that.
   DiskFile(std::string directory, std::size_t max_bytes, bool direct);
   ~DiskFile();
   DiskFile(const DiskFile&) = delete;
   DiskFile& operator=(const DiskFile&) = delete;
 
-  // Room on the disk for so many bytes, or nothing if it would be more than max_bytes. Throws if
-  // the disk is full.
+  // Reserves space on the disk, or returns nothing if that would exceed max_bytes. Throws if the
+  // disk is full.
   std::optional<Extent> reserve(std::size_t bytes);
   void give_back(const Extent& extent);
-  // Cuts off what is unused at the end.
+  // Truncates unused space at the end.
   void release_unused();
 
   // Wait for the disk.

@@ -41,7 +41,7 @@ Blocks blocks_of(const at::Tensor& row, const Quantized& quantized) {
   return {element_of(row.scalar_type()), quantized.format(), row.numel(), quantized.values.size(1)};
 }
 
-// The generator's state, which it moves on by what the blocks draw.
+// Returns the generator's state, and advances it by the draws of the blocks.
 PhiloxState take_state(at::Generator& generator, const Blocks& blocks) {
   const std::lock_guard lock(generator.mutex());
   const PhiloxState state{generator.current_seed(), generator.get_offset()};

@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kLanes = 32;
-constexpr std::int64_t kMostBlocks = 1 << 16;  // a grid; each thread goes on where it ends
+constexpr std::int64_t kMostBlocks = 1 << 16;  // per grid; each thread continues after its end
 
-// A thread a number below `count`, or one for several of them.
+// One thread per number below `count`, or per several of them.
 unsigned grid_for(std::int64_t count) {
   return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
 }
@@ -83,13 +83,13 @@ __device__ WideOf<T> scale_of_block(const T* row, std::int64_t begin, std::int64
   return largest_of_warp(greatest) / static_cast<Wide>(largest(format));
 }
 
-// Where a block's elements end; it may be filled up beyond.
+// The end of a block's elements; padding may follow.
 __device__ std::int64_t end_of(const Blocks& blocks, std::int64_t block) {
   const std::int64_t end = (block + 1) * blocks.block_size;
   return end < blocks.elements ? end : blocks.elements;
 }
 
-// A warp a block.
+// One warp per block.
 template <class T>
 __global__ void quantize(Blocks blocks, const T* row, bool by_chance, PhiloxState philox,
                          std::uint8_t* values, WideOf<T>* scales) {
@@ -113,7 +113,7 @@ __global__ void quantize(Blocks blocks, const T* row, bool by_chance, PhiloxStat
   }
 }
 
-// A warp a block, which spares each element a division.
+// One warp per block, which saves a division per element.
 template <class T>
 __global__ void dequantize(Blocks blocks, const std::uint8_t* values, const WideOf<T>* scales,
                            T* row) {

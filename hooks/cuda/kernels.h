@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // Launches the kernels of kernels.cu. Pointers are to device memory; each call puts one kernel on
-// `stream`, of the current device, and returns what the launch did. No header of LibTorch's
-// tensors: nvcc reads this once for each architecture.
+// `stream`, of the current device, and returns the launch's status. Includes no header of
+// LibTorch's tensors: nvcc reads this once per architecture.
 #ifndef REPRISE_HOOKS_CUDA_KERNELS_H_
 #define REPRISE_HOOKS_CUDA_KERNELS_H_
 
@@ -35,16 +35,16 @@ struct Blocks {
   }
 };
 
-// Where a Philox generator stands. offset: in 32-bit numbers, a multiple of 4.
+// The state of a Philox generator. offset: in 32-bit numbers, a multiple of 4.
 struct PhiloxState {
   std::uint64_t seed;
   std::uint64_t offset;
 };
 
-// By how much the offset grows.
+// Returns the increment of the offset.
 std::uint64_t numbers_drawn(const Blocks& blocks);
 
-// values: count() * block_size bytes, the last block filled up with zeros. scales: count() floats,
+// values: count() * block_size bytes, the last block padded with zeros. scales: count() floats,
 // doubles if the dtype is. philox: null to round to nearest.
 cudaError_t launch_quantize(const Blocks& blocks, const void* row, const PhiloxState* philox,
                             std::uint8_t* values, void* scales, cudaStream_t stream);

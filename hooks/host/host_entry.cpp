@@ -38,7 +38,7 @@ HostEntry::~HostEntry() {
   }
 }
 
-// From either list, after the copy out if there is one.
+// Removes it from either list, after the copy out if there is one.
 void HostEntry::drop_device_bytes(Tensors& dropped) {
   if (!device_bytes_.defined()) {
     return;
@@ -58,7 +58,7 @@ void HostEntry::drop_device_bytes(Tensors& dropped) {
 }
 
 void HostEntry::prefetch() {
-  at::Tensor alive;  // let go of without the lock
+  at::Tensor alive;  // released without the lock
   std::int64_t loads = 0;
   {
     HostOffloader::Lock lock(memory_->mutex_);
@@ -91,12 +91,12 @@ void HostEntry::prefetch() {
   if (loads_ == loads + 1) {
     loaded_ = std::move(load);
   } else {
-    load->done->block(load->stream);  // another thread could not wait, and has its own
+    load->done->block(load->stream);  // another thread cannot wait for it, and has its own
   }
 }
 
 at::Tensor HostEntry::bring_back(bool is_own) {
-  at::Tensor alive;          // let go of without the lock
+  at::Tensor alive;          // released without the lock
   std::optional<Load> load;  // likewise
   HostOffloader::Lock lock(memory_->mutex_);
   if (forwarded_) {

@@ -67,7 +67,8 @@ void HostOffloader::send_oldest() {
   }
 }
 
-// Null if what is in the list is being destroyed by other threads, which wait for the lock.
+// Returns null if the entries in the list are being destroyed by other threads, which wait for the
+// lock.
 std::shared_ptr<HostEntry> HostOffloader::take_oldest() {
   for (HostEntry* const entry : resident_) {
     if (auto oldest = entry->weak_from_this().lock()) {
@@ -206,7 +207,7 @@ void HostOffloader::count_time_of_waits() {
       const std::chrono::duration<double, std::milli> time(wait.begin->elapsedTime(*wait.end));
       counters_.*wait.time += std::chrono::duration_cast<std::chrono::nanoseconds>(time);
     } catch (const c10::Error&) {
-      // A device that measures no time.
+      // The device does not measure time.
     }
     return true;
   });

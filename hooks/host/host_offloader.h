@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What HostStore does: storages of devices, each once, on their way to the host and back.
+// The implementation of HostStore: storages of devices, each once, copied to the host and back.
 //
 // Note [Who waits for whom]: forward's stream never waits, unless more is in flight than allowed.
-//   - A copy out waits for what forward's stream had queued when the tensor was put.
-//   - Device memory is let go of when its copy is done, or after forward's stream has been made to
-//     wait for it: what is allocated there next may not overwrite it before.
-//   - A copy in waits for the copy out, and for what backward's stream had queued when the memory
-//     for it was allocated there: that memory may have been in use until then.
-//   - Backward's stream waits for the copy in when it gets the tensor, or when that is dropped.
-//   - A buffer that is used again waits for the copies that it was part of.
+//   - A copy out waits for the work that forward's stream had queued when the tensor was put.
+//   - Device memory is released when its copy is done, or after forward's stream has been made to
+//   wait
+//     for it: a later allocation must not overwrite it before.
+//   - A copy in waits for the copy out, and for the work that backward's stream had queued when the
+//     destination was allocated there: that memory may have been in use until then.
+//   - Backward's stream waits for the copy in when it receives the tensor, or when that is dropped.
+//   - A reused buffer waits for the copies that it was part of.
 //
-// Note [Without the lock]: operators, allocators, the freeing of tensors, and the store that
-// follows are somebody else's code, which may come back to this store: none of it runs under the
-// lock. Under it events are recorded, queried and waited for by streams, and nothing else of
-// LibTorch's is done. An entry that is being sent is in neither list, and its device's bytes stay
-// where they are.
+// Note [Without the lock]: operators, allocators, the freeing of tensors, and the next store are
+// foreign code, which may call this store: none of it runs under the lock. Under the lock, events
+// are recorded, queried and waited for by streams; no other code of LibTorch runs. An entry that is
+// being sent is in neither list, and its device bytes stay where they are.
 #ifndef REPRISE_HOOKS_HOST_HOST_OFFLOADER_H_
 #define REPRISE_HOOKS_HOST_HOST_OFFLOADER_H_
 
@@ -44,10 +44,10 @@ namespace reprise::hooks_internal {
 
 class HostOffloader;
 
-// One storage. Its fields belong to the lock of its HostOffloader.
+// One storage. Its fields are guarded by the lock of its HostOffloader.
 class HostEntry : public std::enable_shared_from_this<HostEntry> {
  public:
-  // bytes: of the whole storage. next: for what finds no room.
+  // bytes: of the whole storage. next: for tensors without space.
   HostEntry(std::shared_ptr<HostOffloader> memory, const at::Tensor& bytes,
             std::shared_ptr<ActivationStore> next);
   ~HostEntry();
@@ -63,7 +63,7 @@ class HostEntry : public std::enable_shared_from_this<HostEntry> {
  private:
   friend class HostOffloader;
 
-  // kLeaving: some thread starts its copy out, or hands it on.
+  // kLeaving: a thread starts its copy out, or forwards it.
   enum class State { kResident, kLeaving, kInFlight, kGone };
   using Tensors = std::vector<at::Tensor>;
   struct Load {
@@ -73,9 +73,9 @@ class HostEntry : public std::enable_shared_from_this<HostEntry> {
   };
 
   at::Tensor bring_back(bool is_own);
-  // Without the lock.
+  // Called without the lock.
   Load start_copy_in();
-  // With it. The tensor is added to `dropped`, which is freed without it.
+  // Called with it. The tensor is added to `dropped`, which is freed without it.
   void drop_device_bytes(Tensors& dropped);
   void note_copy_in(const Load& load);
 
@@ -83,11 +83,11 @@ class HostEntry : public std::enable_shared_from_this<HostEntry> {
   const std::shared_ptr<ActivationStore> next_;
   StorageOrigin origin_;
   const c10::Stream put_stream_;
-  EventPtr put_;  // what the stream had queued then
+  EventPtr put_;  // after the work queued then
 
   State state_ = State::kResident;
   at::Tensor device_bytes_;  // until it has been copied out
-  bool is_spoilt_ = false;   // changed before that
+  bool is_spoilt_ = false;   // modified before that
   std::optional<HostBuffer> buffer_;
   EventPtr copied_out_;
   std::vector<EventPtr> copies_in_;  // that may not have ended
@@ -104,7 +104,7 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   const HostOptions& options() const { return options_; }
   static bool takes(c10::Device device) { return !device.is_cpu(); }
 
-  // The entry of the storage of `bytes`, a new one unless there is one of this version.
+  // Returns the entry of the storage of `bytes`, a new one unless there is one of this version.
   std::shared_ptr<HostEntry> keep(const at::Tensor& bytes,
                                   const std::shared_ptr<ActivationStore>& next);
 
@@ -120,21 +120,21 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
     c10::Stream in;
   };
 
-  // Without the lock.
+  // Called without the lock.
   Streams streams_of(c10::Device device);
   void send_oldest();
   void send(HostEntry& entry);
   void start_copy_out(HostEntry& entry, HostBuffers::Place place);
   void forward(HostEntry& entry);
   EventPtr copy_out(const HostEntry& entry, HostBuffer& buffer);
-  // With it.
+  // Called with it.
   std::shared_ptr<HostEntry> take_oldest();
   void stay(HostEntry& entry);
   std::optional<HostBuffers::Place> take_place(Lock& lock, std::size_t bytes,
                                                std::vector<HostBuffer>& to_release);
   void let_go_of_copied(HostEntry::Tensors& dropped);
 
-  // What a stream has done between two events.
+  // A stream's wait between two events.
   struct Wait {
     EventPtr begin, end;
     std::chrono::nanoseconds HostCounters::*time;

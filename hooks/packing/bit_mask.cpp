@@ -15,9 +15,9 @@
 namespace reprise::hooks_internal {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 15;  // bytes of bits a task
+constexpr std::int64_t kGrain = 1 << 15;  // bytes of bits per task
 
-// How many of the `length` elements are in this byte of bits.
+// The number of the `length` elements in this byte of bits.
 int bytes_at(std::int64_t byte, std::int64_t length) {
   return static_cast<int>(std::min<std::int64_t>(8, length - 8 * byte));
 }
@@ -47,7 +47,7 @@ at::Tensor from_bits_on_cpu(const at::Tensor& bits, std::int64_t length) {
   return mask;
 }
 
-// 0 to 7, beside the bytes.
+// 0 to 7, after the whole bytes.
 at::Tensor bit_numbers(const at::Tensor& like) {
   return at::arange(8, like.options().dtype(at::kByte));
 }

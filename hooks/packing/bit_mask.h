@@ -11,11 +11,11 @@
 
 namespace reprise::hooks_internal {
 
-// Of a bool tensor of one dimension without gaps: uint8, eight elements a byte, the first in the
-// lowest bit. On the CPU with LibTorch's threads, elsewhere on the current stream.
+// Packs a bool tensor of one dimension without gaps into uint8, eight elements per byte, the first
+// in the lowest bit. On the CPU with LibTorch's threads, elsewhere on the current stream.
 at::Tensor to_bits(const at::Tensor& mask);
 
-// The way back, for `length` elements.
+// The inverse, for `length` elements.
 at::Tensor from_bits(const at::Tensor& bits, std::int64_t length);
 
 }  // namespace reprise::hooks_internal

@@ -26,7 +26,7 @@ using stores::QuantizedOptions;
 
 constexpr std::int64_t kElementsATask = 1 << 13;
 
-// In which to compute.
+// The dtype for computation.
 at::ScalarType wide(at::ScalarType dtype) { return dtype == at::kDouble ? dtype : at::kFloat; }
 
 at::ScalarType dtype_of(QuantizedFormat format) {
@@ -100,9 +100,9 @@ void dequantize_on_cpu(const Quantized& quantized, const at::Tensor& row) {
   });
 }
 
-// What follows does by operators, on any device, what element_math.h says of one element.
+// The following functions implement element_math.h by operators, on any device.
 
-// To a multiple of `step`, up or down by chance.
+// Rounds to a multiple of `step`, up or down at random.
 at::Tensor round_by_chance(const at::Tensor& values, const at::Tensor& step,
                            const at::Generator& generator) {
   const at::Tensor chance = at::rand(values.sizes(), generator, values.options());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Floating-point numbers as a byte each and a scale a block.
+// Floating-point numbers as one byte per element and one scale per block.
 #ifndef REPRISE_HOOKS_PACKING_BLOCK_QUANTIZATION_H_
 #define REPRISE_HOOKS_PACKING_BLOCK_QUANTIZATION_H_
 
@@ -22,17 +22,17 @@ struct Quantized {
   [[nodiscard]] BlockFormat format() const;
 };
 
-// For a row as below, not yet filled.
+// Returns an unfilled result for a row as below.
 Quantized empty_quantized(const at::Tensor& row, const stores::QuantizedOptions& options);
 
 // row: one dimension without gaps, not empty, of float16, bfloat16, float32 or float64. Draws from
-// `generator`, of the row's device, to round by chance; rounds to nearest without one. In one pass
-// on the CPU and on devices that have kernels of ours, elsewhere by LibTorch's operators; without a
-// generator with the same bits everywhere.
+// `generator`, of the row's device, for stochastic rounding; rounds to nearest without one. In one
+// pass on the CPU and on devices with kernels of ours, otherwise by LibTorch's operators; without a
+// generator the bits are the same everywhere.
 Quantized quantize(const at::Tensor& row, const stores::QuantizedOptions& options,
                    std::optional<at::Generator> generator);
 
-// Into `row`, of the dtype and length that were given.
+// Writes to `row`, of the original dtype and length.
 void dequantize(const Quantized& quantized, const at::Tensor& row);
 
 }  // namespace reprise::hooks_internal

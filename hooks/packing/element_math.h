@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What packing and quantising do with single elements: the same code on the CPU and in CUDA
-// kernels, with the same bits as result.
+// The arithmetic of packing and quantising on single elements: the same code on the CPU and in CUDA
+// kernels, with bitwise equal results.
 #ifndef REPRISE_HOOKS_PACKING_ELEMENT_MATH_H_
 #define REPRISE_HOOKS_PACKING_ELEMENT_MATH_H_
 
@@ -15,7 +15,7 @@
 
 namespace reprise::hooks_internal {
 
-// Eight bytes, the first in the lowest bits; where `count` is less, zeros follow.
+// Returns eight bytes, the first in the lowest bits; if `count` is less, zeros follow.
 C10_HOST_DEVICE inline std::uint64_t load_bytes(const std::uint8_t* from, int count) {
   std::uint64_t bytes = 0;
   for (int i = 0; i < count; ++i) {
@@ -30,28 +30,28 @@ C10_HOST_DEVICE inline void store_bytes(std::uint64_t bytes, std::uint8_t* to, i
   }
 }
 
-// 1 in each byte that is not 0.
+// Returns 1 in each byte that is not 0.
 C10_HOST_DEVICE inline std::uint64_t nonzero_bytes(std::uint64_t bytes) {
   constexpr std::uint64_t kLowBits = 0x7f7f7f7f7f7f7f7fU;
   return ((((bytes & kLowBits) + kLowBits) | bytes) & ~kLowBits) >> 7;
 }
 
-// A bit for each byte, the first the lowest: the product moves byte k's 1 to bit 56 + k, and no two
-// of its terms meet.
+// Returns one bit per byte, the first the lowest: the product moves byte k's 1 to bit 56 + k, and
+// no two of its terms meet.
 C10_HOST_DEVICE inline std::uint8_t bits_of_bytes(std::uint64_t bytes) {
   return static_cast<std::uint8_t>((nonzero_bytes(bytes) * 0x0102040810204080U) >> 56);
 }
 
-// The way back: 0 or 1 in each byte.
+// The inverse: 0 or 1 in each byte.
 C10_HOST_DEVICE inline std::uint64_t bytes_of_bits(std::uint8_t bits) {
   return nonzero_bytes((bits * 0x0101010101010101U) & 0x8040201008040201U);
 }
 
-// In which to compute.
+// The type for computation.
 template <class T>
 using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// The larger one; a NaN is larger than anything.
+// Returns the larger value; a NaN is larger than anything.
 template <class Wide>
 C10_HOST_DEVICE Wide larger(Wide a, Wide b) {
   return b > a || std::isnan(b) ? b : a;
@@ -64,8 +64,8 @@ C10_HOST_DEVICE constexpr int largest(BlockFormat format) {
   return format == BlockFormat::kInt8 ? 127 : 448;
 }
 
-// The distance of `value` from its next neighbour in float8_e4m3fn: 3 bits of mantissa, exponents
-// from -6 to 8.
+// Returns the distance of `value` from its next neighbour in float8_e4m3fn: 3 bits of mantissa,
+// exponents from -6 to 8.
 template <class Wide>
 C10_HOST_DEVICE Wide float8_step(Wide value) {
   int exponent = 0;
@@ -73,8 +73,9 @@ C10_HOST_DEVICE Wide float8_step(Wide value) {
   return std::ldexp(Wide{1}, (exponent - 1 < 8 ? exponent - 1 : 8) - 3);
 }
 
-// An element in units of its block's scale, as the bits of `format`. chance: from [0, 1), to round
-// up or down by; below 0 to round to nearest. NaNs become 0: their block's scale is one too.
+// Returns an element in units of its block's scale, as the bits of `format`. chance: from [0, 1),
+// for stochastic rounding; below 0 to round to nearest. NaNs become 0: their block's scale is NaN
+// as well.
 template <class Wide>
 C10_HOST_DEVICE std::uint8_t quantized_bits(Wide value, Wide scale, BlockFormat format,
                                             Wide chance) {

@@ -22,7 +22,7 @@ namespace reprise::hooks_internal {
 namespace {
 
 enum class Form {
-  kDistinct,  // the elements that differ in place
+  kDistinct,  // the elements at distinct places in memory
   kBits,
   kNarrow,    // of another integral dtype
   kConstant,  // one element
@@ -116,7 +116,7 @@ struct Payload {
   at::Tensor tensor;
 };
 
-// Nothing if the tensor cannot be made smaller.
+// Returns nothing if the tensor cannot be made smaller.
 std::optional<Payload> pack(const at::Tensor& tensor, bool find_constants) {
   const at::Tensor distinct = distinct_elements(tensor);
   const bool repeats = distinct.numel() < tensor.numel();

@@ -51,7 +51,7 @@ class QuantizedEntry final : public StoredTensor {
     return with_requires_grad(spread(packed, sizes_, strides_), requires_grad_);
   }
 
-  at::Tensor get_own() override { return get(); }  // is in new memory
+  at::Tensor get_own() override { return get(); }  // in new memory
 
   [[nodiscard]] std::size_t device_bytes() const override {
     return values_->device_bytes() + scales_->device_bytes();
@@ -93,7 +93,7 @@ std::vector<std::unique_ptr<StoredTensor>> QuantizedStore::put_all(
     const std::vector<at::Tensor>& tensors, const std::string& owner) {
   const UnseenScope unseen;
   std::vector<std::unique_ptr<StoredTensor>> stored(tensors.size());
-  std::vector<at::Tensor> payloads;  // values and scales, or the tensor as it is
+  std::vector<at::Tensor> payloads;  // values and scales, or the unchanged tensor
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (is_sparse(tensors[i])) {
       stored[i] = put_parts(*this, tensors[i]);

@@ -20,7 +20,7 @@
 
 namespace reprise::hooks_internal {
 
-// A generator for each device, made when it is first asked for.
+// One generator per device, made on first use.
 class DeviceGenerators {
  public:
   explicit DeviceGenerators(std::uint64_t seed) : seed_(seed) {}

@@ -25,10 +25,10 @@ namespace {
 
 using torch::autograd::Engine;
 
-// Set by our engine when it is asked; tells whether a foreign engine forwards to ours.
+// Set by our engine when it is asked; reveals whether a foreign engine forwards to ours.
 thread_local bool t_asked = false;
 
-// The leaves whose `.grad` a backward from `roots` can add to.
+// Returns the leaves whose `.grad` a backward from `roots` can add to.
 std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
   std::vector<at::Tensor> leaves;
   std::unordered_set<torch::autograd::Node*> seen;
@@ -106,7 +106,7 @@ std::atomic<Engine*> g_wrapper{nullptr};  // a foreign engine in front of ours t
 
 Engine& get_forwarding_engine() { return *g_engine.load(std::memory_order_acquire); }
 
-// Putting our engine in front of one that forwards to ours would make a ring.
+// Installing our engine in front of one that forwards to ours would make a cycle.
 bool forwards_to_ours(Engine& engine) {
   t_asked = false;
   engine.get_default_saved_variable_hooks();
@@ -147,8 +147,8 @@ void at_backward_end(std::function<void()> callback) {
   Engine::get_default_engine().queue_callback(std::move(callback));
 }
 
-// dynamic_cast compares names, which takes longer than all else that is done for a saved tensor: it
-// is asked once per type of node, or so.
+// dynamic_cast compares names, which takes longer than all other work for a saved tensor: its
+// result is cached per type of node.
 bool is_generated(const torch::autograd::Node& node) {
   static std::array<std::atomic<std::uintptr_t>, 64> known{};  // the answer is the lowest bit
   const auto type = reinterpret_cast<std::uintptr_t>(&typeid(node));
@@ -166,7 +166,7 @@ BackwardInfo backward_info() {
   static constinit thread_local struct {
     int id = -1;
     bool keeps_graph = false;
-  } last;  // asked for: a backward keeps its answer
+  } last;  // result, valid throughout a backward
   BackwardInfo info;
   info.id = torch::autograd::get_current_graph_task_id();
   if (info.id >= 0) {

@@ -33,8 +33,9 @@ class HookEntry final : public c10::DebugInfoBase {
     return static_cast<HookEntry*>(ThreadLocalDebugInfo::get(hooks_kind()));
   }
 
-  // The innermost open entry from `entry` outwards; null if that is not to see what the thread does
-  // now, see Note [Unseen]. Entries stay valid for other threads that hold a copy of the stack.
+  // Returns the innermost open entry from `entry` outwards; null if the thread's present work is
+  // invisible to it, see Note [Unseen]. Entries stay valid for other threads that hold a copy of
+  // the stack.
   static HookEntry* open_from(HookEntry* entry) noexcept {
     while (entry != nullptr && !entry->open_.load(std::memory_order_acquire)) {
       entry = entry->outer_;
@@ -52,7 +53,7 @@ class HookEntry final : public c10::DebugInfoBase {
 
   void close() noexcept { open_.store(false, std::memory_order_release); }
 
-  // Takes closed entries off the top of this thread's stack.
+  // Removes closed entries from the top of this thread's stack.
   static void pop_closed() noexcept {
     HookEntry* top = innermost_entry();
     while (top != nullptr && !top->open_.load(std::memory_order_acquire) &&
@@ -64,9 +65,9 @@ class HookEntry final : public c10::DebugInfoBase {
 
  private:
   std::shared_ptr<HookProvider> provider_;
-  std::shared_ptr<ThreadLocalDebugInfo> outside_;  // keeps outer_ alive
+  std::shared_ptr<ThreadLocalDebugInfo> outside_;  // owns outer_
   HookEntry* outer_;
-  ThreadLocalDebugInfo* frame_ = nullptr;  // the link that holds this entry
+  ThreadLocalDebugInfo* frame_ = nullptr;  // the link that owns this entry
   const int depth_ = UnseenScope::depth();
   std::atomic<bool> open_{true};
 };

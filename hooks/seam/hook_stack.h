@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The stack of saved-tensor hooks of a thread. It lives in c10::ThreadLocalDebugInfo, because that
-// is part of at::ThreadLocalState: so it is seen by the threads that run a backward for the caller,
-// and by no other thread.
+// The stack of saved-tensor hooks of a thread. It is in c10::ThreadLocalDebugInfo, because that is
+// part of at::ThreadLocalState: it is thus propagated to the threads that run a backward for the
+// caller, and to no other thread.
 #ifndef REPRISE_HOOKS_SEAM_HOOK_STACK_H_
 #define REPRISE_HOOKS_SEAM_HOOK_STACK_H_
 
@@ -29,23 +29,23 @@ class REPRISE_API HookProvider {
   HookProvider& operator=(const HookProvider&) = delete;
   virtual ~HookProvider();
 
-  // Called once a saved tensor, maybe by several threads of one backward at once.
+  // Called once per saved tensor, possibly by several threads of one backward at once.
   virtual std::unique_ptr<SavedVariableHooks> make_hooks() = 0;
 
-  // True for those of a region: what they are given is dropped and computed again.
+  // Returns true for a region: its saved tensors are dropped and recomputed.
   virtual bool recomputes() const { return false; }
 
-  // Called when a backward inside the scope, or inside a scope further in, is about to add to the
-  // `.grad` of these leaves. Passes it on to the next provider further out unless it returns true.
+  // Called when a backward inside the scope, or inside a nested scope, is about to add to the
+  // `.grad` of these leaves. If it returns false, the next provider further out is called.
   virtual bool on_accumulation(const std::vector<at::Tensor>& leaves);
 };
 
 class HookEntry;
 
-// While alive, `provider` is innermost on this thread. A scope that is left in another order than
-// the reverse of its making, or on another thread, ends at once; its provider is let go of when the
-// scopes made after it on that thread have ended.
-// Throws c10::Error with LibTorch's message if saved-tensor hooks are disabled on this thread.
+// While alive, `provider` is innermost on this thread. A scope that is left out of order, or on
+// another thread, ends immediately; its provider is released when the scopes made after it on that
+// thread have ended. Throws c10::Error with LibTorch's message if saved-tensor hooks are disabled
+// on this thread.
 class REPRISE_API HookScope {
  public:
   explicit HookScope(std::shared_ptr<HookProvider> provider);
@@ -57,13 +57,14 @@ class REPRISE_API HookScope {
   std::shared_ptr<HookEntry> entry_;
 };
 
-// The innermost open provider of this thread, or null; null for what is unseen by it.
+// Returns the innermost open provider of this thread; null if there is none, or if the present work
+// is invisible to it.
 REPRISE_API HookProvider* innermost_provider() noexcept;
 
-// True if some open provider of this thread has taken the leaves, see on_accumulation().
+// Returns whether an open provider of this thread has accepted the leaves, see on_accumulation().
 bool offer_accumulation(const std::vector<at::Tensor>& leaves);
 
-// While alive, hooks are enabled on this thread: a replay needs them, wherever backward is called.
+// Enables hooks on this thread while alive: a replay needs them, wherever backward is called.
 class REPRISE_API HooksEnabledGuard {
  public:
   HooksEnabledGuard();
@@ -78,12 +79,12 @@ class REPRISE_API HooksEnabledGuard {
 // Throws the c10::Error that LibTorch throws if hooks are disabled on this thread.
 REPRISE_API void check_hooks_enabled();
 
-// A tensor of its own over the same data without graph. It shares the version counter, so a change
-// in place through either is seen by both. Does not pass the dispatcher.
+// Returns a separate tensor object over the same data, without graph. It shares the version
+// counter, so an in-place change through either is visible to both. Bypasses the dispatcher.
 REPRISE_API at::Tensor detached_alias(const at::Tensor& tensor);
 
-// Are called, on its thread, with each tensor that is given to a user's pack hook or to a store of
-// a StoreGuard, and with each that a user's unpack hook has returned. For the engine, of which this
+// Set functions to be called with each tensor that is passed to a user's pack hook or to a store of
+// a StoreGuard, and with each that a user's unpack hook has returned. For the engine, which this
 // component does not know; set once.
 using TensorObserver = void (*)(const at::Tensor& tensor);
 REPRISE_API void set_pack_observer(TensorObserver observer) noexcept;

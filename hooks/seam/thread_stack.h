@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What guards of one kind set on a thread. They may end in any order, and on any thread: then what
-// they have set ends with them, and what the others have set stays.
+// The values that guards of one kind set on a thread. Guards may end in any order, and on any
+// thread: their values end with them, and those of the others stay.
 #ifndef REPRISE_HOOKS_SEAM_THREAD_STACK_H_
 #define REPRISE_HOOKS_SEAM_THREAD_STACK_H_
 
@@ -13,7 +13,7 @@
 
 namespace reprise::hooks_internal {
 
-// One guard's.
+// The value of one guard.
 class ThreadStackEntry {
  public:
   void end() noexcept { is_open_.store(false, std::memory_order_release); }
@@ -25,7 +25,7 @@ class ThreadStackEntry {
 
 using ThreadStackEntryPtr = std::shared_ptr<ThreadStackEntry>;
 
-// Of one thread.
+// The values of one thread.
 template <class T>
 class ThreadStack {
  public:
@@ -35,7 +35,7 @@ class ThreadStack {
     return entry;
   }
 
-  // What the innermost open entry has set, or null.
+  // Returns the value of the innermost open entry, or null.
   const T* innermost() noexcept {
     while (!entries_.empty() && !entries_.back().first->is_open()) {
       entries_.pop_back();
@@ -43,7 +43,7 @@ class ThreadStack {
     return entries_.empty() ? nullptr : &entries_.back().second;
   }
 
-  // Of this thread or another; those of this one that have ended go.
+  // Ends an entry of this thread or another; removes this thread's ended entries.
   void end(ThreadStackEntry& entry) noexcept {
     entry.end();
     std::erase_if(entries_, [](const auto& other) { return !other.first->is_open(); });

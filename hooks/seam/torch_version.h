@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Every difference between LibTorch versions that Reprise knows of stands here.
+// All known differences between versions of LibTorch.
 #ifndef REPRISE_HOOKS_SEAM_TORCH_VERSION_H_
 #define REPRISE_HOOKS_SEAM_TORCH_VERSION_H_
 
@@ -26,9 +26,9 @@ namespace reprise::hooks_internal {
 // An owning pointer to an autograd node: std::shared_ptr up to 2.12, c10::intrusive_ptr from 2.13.
 using NodePtr = std::remove_cvref_t<decltype(torch::autograd::Edge::function)>;
 
-// A slot of our own in c10::ThreadLocalDebugInfo, which LibTorch carries to the threads of a
+// A kind of our own in c10::ThreadLocalDebugInfo, which LibTorch propagates to the threads of a
 // backward. It only compares kinds: an enumeration up to 2.14, where a value outside of its list
-// serves, and the address of a name from 2.15.
+// works, and the address of a name from 2.15.
 template <const std::string_view& kName, std::uint8_t kNumber, class Kind = c10::DebugInfoKind>
 Kind own_debug_info_kind() {
   if constexpr (std::is_enum_v<Kind>) {
@@ -38,8 +38,8 @@ Kind own_debug_info_kind() {
   }
 }
 
-// Gathers `part` of each rank into `whole`, one after another. A template, so that only those who
-// use it need c10d's headers. The name is a new one from 2.14 on.
+// Gathers `part` of each rank into `whole`, one after another. A template, so that only its users
+// need c10d's headers. Renamed in 2.14.
 template <class ProcessGroup>
 auto all_gather_into(ProcessGroup& group, at::Tensor& whole, at::Tensor& part) {
   if constexpr (requires { group.all_gather_single(whole, part); }) {

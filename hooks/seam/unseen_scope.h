@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Hides from regions what stores, hooks and the engine itself run.
+// Makes operators of stores, hooks and the engine itself invisible to regions.
 //
-// Note [Unseen]: in a region, autograd records and saves, and the engine watches the operators,
-// asks policies about them, and leaves writes to the outside out of replays. None of that may
-// befall the operators of a store or a hook: they would be part of what the region computes, a
-// store's write to its own memory would be left out in a replay, and a policy could be asked, and
-// keep something in the store, while the store is at work. So each call of a store or a hook is
-// made in an UnseenScope. Whatever watches a thread (saved-tensor hooks, the engine's interceptors,
-// its operator log) notes the depth() at which it was set, and is blind at a greater one. A region
-// that is entered, or replayed, inside a scope is set deeper itself, and sees its own operators.
+// Note [Unseen]: in a region, autograd records and saves, and the engine observes operators, asks
+// policies about them, and skips writes to outside tensors in replays. None of that may apply to
+// the operators of a store or a hook: they would become part of the region's computation, a replay
+// would skip a store's write to its own memory, and a policy could be asked, and put a tensor into
+// the store, while the store is working. Each call of a store or a hook is therefore made in an
+// UnseenScope. Each observer of a thread (saved-tensor hooks, the engine's interceptors, its
+// operator log) records the depth() at which it was set, and ignores a greater one. A region that
+// is entered, or replayed, inside a scope is set at the greater depth, and observes its own
+// operators.
 #ifndef REPRISE_HOOKS_SEAM_UNSEEN_SCOPE_H_
 #define REPRISE_HOOKS_SEAM_UNSEEN_SCOPE_H_
 
@@ -24,8 +25,8 @@
 
 namespace reprise::hooks_internal {
 
-// While alive, this thread's operators are unseen: grad mode and autocast are off, and neither the
-// saved-tensor hooks nor the regions around it take note of them.
+// While alive, this thread's operators are unseen: grad mode and autocast are off, and the
+// saved-tensor hooks and regions around them ignore them.
 class [[nodiscard]] REPRISE_API UnseenScope {
  public:
   UnseenScope();
@@ -33,7 +34,7 @@ class [[nodiscard]] REPRISE_API UnseenScope {
   UnseenScope(const UnseenScope&) = delete;
   UnseenScope& operator=(const UnseenScope&) = delete;
 
-  // How many are alive on this thread.
+  // Returns the number of scopes alive on this thread.
   static int depth() noexcept { return depth_; }
 
  private:
@@ -43,8 +44,8 @@ class [[nodiscard]] REPRISE_API UnseenScope {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast_;
 };
 
-// Shares `stored`, so that what it runs when it goes is unseen as well. Throws c10::Error if it is
-// null.
+// Returns a shared pointer to `stored` whose destruction is unseen as well. Throws c10::Error if it
+// is null.
 REPRISE_API std::shared_ptr<StoredTensor> share_unseen(std::unique_ptr<StoredTensor> stored);
 
 }  // namespace reprise::hooks_internal

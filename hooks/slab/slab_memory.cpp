@@ -17,7 +17,7 @@
 namespace reprise::hooks_internal {
 namespace {
 
-constexpr std::size_t kAlignment = 512;  // of what allocators of accelerators give
+constexpr std::size_t kAlignment = 512;  // of the allocators of accelerators
 
 std::size_t rounded_up(std::size_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
@@ -32,7 +32,7 @@ Slab::Slab(c10::Device device, std::size_t size)
       stream(current_stream_of(device)) {}
 
 SlabPart::~SlabPart() {
-  note_use();  // by whoever has had it last, on a stream that get() has not seen
+  note_use();  // by its last user, on a stream that get() has not seen
   const UnseenScope unseen;
   for (const c10::Stream& stream : streams_) {
     if (stream != slab_->stream) {
@@ -128,8 +128,8 @@ std::optional<SlabMemory::Room> SlabMemory::find_room(c10::Device device, std::s
   return take_room(slabs_of(device), length);
 }
 
-// With a slab that is made without the lock: an allocator is somebody else's code. Two threads may
-// each make one; the second takes its part of the first one's, if there is room.
+// Creates a slab without the lock: an allocator is foreign code. Two threads may each create one;
+// the second takes its part from the first one's, if there is space.
 SlabMemory::Room SlabMemory::make_room(c10::Device device, std::size_t length) {
   std::size_t wanted = 0;
   std::size_t bytes = length;
@@ -183,7 +183,7 @@ SlabList SlabMemory::give_back(Slab& slab, const Extent& extent,
 }
 
 SlabList SlabMemory::merge(Slabs& slabs) {
-  // One that had been sized was full: its parts lay so that the peak alone is not enough.
+  // A sized slab was full: due to fragmentation the peak alone is not enough.
   std::size_t all = 0;
   for (const auto& slab : slabs.slabs) {
     all += slab->bytes.nbytes();

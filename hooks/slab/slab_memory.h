@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What SlabStore and its copies share: the slabs of each device, and who has which part of them.
+// The state that SlabStore and its copies share: the slabs of each device, and their parts in use.
 //
 // Note [Parts and streams]: a part is written and read on the streams that are current in put() and
-// get(). When it is given up, what they have queued by then is recorded; a stream that takes a part
-// of that slab waits for what others have recorded there. Events are recorded under the lock, so
-// that the one that stays is the last; nothing else of LibTorch's runs under it.
+// get(). When it is released, events after their queued work are recorded; a stream that takes a
+// part of that slab waits for the events of others. Events are recorded under the lock, so that the
+// last one remains; no other code of LibTorch runs under it.
 #ifndef REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
 #define REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
 
@@ -31,20 +31,20 @@
 
 namespace reprise::hooks_internal {
 
-// One piece of memory. Its fields belong to the lock of its SlabMemory.
+// One piece of memory. Its fields are guarded by the lock of its SlabMemory.
 struct Slab {
   Slab(c10::Device device, std::size_t size);
 
   at::Tensor bytes;
   Extents extents;
   std::optional<c10::Stream> stream;                // on which it was allocated; none for the CPU
-  std::unordered_map<c10::Stream, EventPtr> given;  // the last uses of parts that were given up
+  std::unordered_map<c10::Stream, EventPtr> given;  // the last uses of released parts
 };
 using SlabList = std::list<std::shared_ptr<Slab>>;
 
 class SlabMemory;
 
-// A part of a slab, given up when destroyed.
+// A part of a slab, released on destruction.
 class SlabPart {
  public:
   SlabPart(std::shared_ptr<SlabMemory> memory, std::shared_ptr<Slab> slab, Extent extent)
@@ -53,7 +53,7 @@ class SlabPart {
   SlabPart(const SlabPart&) = delete;
   SlabPart& operator=(const SlabPart&) = delete;
 
-  // As a tensor that holds `part`.
+  // Returns a tensor that owns `part`.
   static at::Tensor bytes(const std::shared_ptr<SlabPart>& part, std::size_t size);
 
   // The current stream reads or writes it from now on.
@@ -109,23 +109,23 @@ class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
   struct Slabs {
     SlabList slabs;
     std::size_t used = 0, peak_used = 0;
-    std::size_t wanted = 0;  // of the slab that is made when there is none; 0: not known yet
+    std::size_t wanted = 0;  // size of the next slab if there is none; 0: unknown
   };
   struct Room {
     std::shared_ptr<Slab> slab;
     Extent extent;
     std::unordered_map<c10::Stream, EventPtr> given;
-    std::size_t outgrown = 0;  // bytes of the slab that is full, if another one had to be made
+    std::size_t outgrown = 0;  // size of the full slab, if another one had to be created
   };
 
   std::shared_ptr<SlabPart> take(c10::Device device, std::size_t size);
   std::optional<Room> find_room(c10::Device device, std::size_t length);
   Room make_room(c10::Device device, std::size_t length);
-  // With the lock held. What they return is to be freed without it.
+  // Called with the lock. The results must be freed without it.
   Slabs& slabs_of(c10::Device device);
   static std::optional<Room> take_room(Slabs& slabs, std::size_t length);
   SlabList give_back(Slab& slab, const Extent& extent, const std::vector<c10::Stream>& streams);
-  // When nothing is in them: the next one has room for what they had.
+  // If all are empty: the next one has space for all their contents.
   static SlabList merge(Slabs& slabs);
 
   const SlabOptions options_;

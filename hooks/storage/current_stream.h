@@ -11,7 +11,7 @@
 
 namespace reprise::hooks_internal {
 
-// Of this thread. None for the CPU, which has no streams.
+// Returns the current stream of this thread; none for the CPU, which has no streams.
 inline std::optional<c10::Stream> current_stream_of(c10::Device device) {
   return device.is_cpu()
              ? std::nullopt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Which parts of a file, or of a piece of memory, are in use.
+// The parts of a file, or of a piece of memory, that are in use.
 #ifndef REPRISE_HOOKS_STORAGE_EXTENTS_H_
 #define REPRISE_HOOKS_STORAGE_EXTENTS_H_
 
@@ -20,19 +20,19 @@ struct Extent {
 // Not thread-safe.
 class Extents {
  public:
-  // limit: where the last part has to end, at most.
+  // limit: the maximum end of the last part.
   explicit Extents(std::size_t limit = std::numeric_limits<std::size_t>::max()) : limit_(limit) {}
 
-  // The first part that is free and large enough, or behind the last one. Nothing if that would go
-  // beyond the limit.
+  // Returns the first free part that is large enough, otherwise one after the last part; nothing if
+  // that would exceed the limit.
   std::optional<Extent> take(std::size_t length);
-  // Next to free parts, it grows together with them.
+  // Merges with adjacent free parts.
   void give_back(const Extent& extent);
 
-  // In use. After it, the file may be cut.
+  // Returns the end of the parts in use. The file may be truncated there.
   std::size_t end() const { return end_; }
   std::size_t used() const { return used_; }
-  // Of the free parts, up to the limit.
+  // Returns the largest free part, up to the limit.
   std::size_t largest_free() const;
 
  private:

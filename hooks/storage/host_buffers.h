@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Host memory for copies of device tensors, used again and again.
+// Host memory for copies of device tensors, for reuse.
 #ifndef REPRISE_HOOKS_STORAGE_HOST_BUFFERS_H_
 #define REPRISE_HOOKS_STORAGE_HOST_BUFFERS_H_
 
@@ -18,16 +18,16 @@ namespace reprise::hooks_internal {
 
 using EventPtr = std::shared_ptr<c10::Event>;
 
-// What the stream has queued up to now.
+// An event after the work that is queued on the stream now.
 EventPtr record_now(const c10::Stream& stream);
 
 struct HostBuffer {
   at::Tensor bytes;
-  std::vector<EventPtr> uses;  // copies that must have ended before it is written anew
+  std::vector<EventPtr> uses;  // copies that must have ended before it is overwritten
 };
 
-// Not thread-safe: its owner locks it. What waits for copies or asks an allocator is a static
-// function, to be called without that lock.
+// Not thread-safe: its owner locks it. Functions that wait for copies or call an allocator are
+// static, to be called without that lock.
 class HostBuffers {
  public:
   HostBuffers(bool pin_memory, std::size_t max_bytes)
@@ -36,23 +36,24 @@ class HostBuffers {
   HostBuffers(const HostBuffers&) = delete;
   HostBuffers& operator=(const HostBuffers&) = delete;
 
-  // A buffer that waits to be used again, or room for a new one, which make() makes.
+  // A buffer for reuse, or the space for a new one, which make() allocates.
   using Place = std::optional<HostBuffer>;
 
-  // Nothing if there is no room. Those that go to make room are added to `to_release`.
+  // Returns nothing if there is no space. Buffers that are evicted for it are added to
+  // `to_release`.
   std::optional<Place> take(std::size_t bytes, std::vector<HostBuffer>& to_release);
   static HostBuffer make(std::size_t bytes, bool pin_memory);
-  // The room is not used, as make() has thrown.
+  // Returns the space, as make() has thrown.
   void give_back_room(std::size_t bytes) { bytes_ -= bytes; }
   void give_back(HostBuffer buffer);
 
-  // Those that wait to be used again, which are to be released.
+  // Returns the unused buffers, to be released.
   std::vector<HostBuffer> take_unused();
   // Waits for their copies.
   static void release(std::vector<HostBuffer> buffers);
 
   bool pin_memory() const { return pin_memory_; }
-  // Taken, and waiting to be.
+  // In use, and unused.
   std::size_t bytes() const { return bytes_; }
 
  private:

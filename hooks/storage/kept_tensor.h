@@ -18,7 +18,7 @@ class KeptTensor final : public StoredTensor {
  public:
   explicit KeptTensor(const at::Tensor& tensor);
 
-  // Throws c10::Error, in autograd's words, if the tensor was changed in place since.
+  // Throws c10::Error, with autograd's message, if the tensor was modified in place since.
   at::Tensor get() override;
   [[nodiscard]] std::size_t device_bytes() const override;
 
@@ -28,16 +28,16 @@ class KeptTensor final : public StoredTensor {
   bool requires_grad_;
 };
 
-// An alias without graph that requires grad as asked.
+// Returns an alias without graph that requires grad as specified.
 at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad);
 
-// Of a tensor that counts none (of inference mode): 0.
+// Returns the tensor's version; 0 for an inference tensor, which has none.
 inline std::int64_t version_of(const at::Tensor& tensor) {
   const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
   return counter.enabled() ? counter.current_version() : 0;
 }
 
-// A leaf that requires grad, or a view of one: it lives on anyway.
+// Returns whether it is a leaf that requires grad, or a view of one: it outlives the graph anyway.
 bool is_parameter(const at::Tensor& tensor);
 
 }  // namespace reprise::hooks_internal

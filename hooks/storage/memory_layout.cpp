@@ -22,7 +22,7 @@ std::vector<std::size_t> dims_by_stride(at::IntArrayRef strides) {
   return inner_first;
 }
 
-// Strides of a block without gaps whose dimensions lie in the same order in memory.
+// Returns the strides of a block without gaps whose dimensions have the same order in memory.
 c10::DimVector packed_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
   c10::DimVector packed(sizes.size(), 1);
   std::int64_t step = 1;
@@ -43,9 +43,9 @@ c10::DimVector distinct_sizes(at::IntArrayRef sizes, at::IntArrayRef strides) {
   return distinct;
 }
 
-// True if no two indices can mean the same element.
+// Returns true if no two indices can refer to the same element.
 bool are_elements_apart(at::IntArrayRef sizes, at::IntArrayRef strides) {
-  std::int64_t reach = 0;  // of the dimensions further in
+  std::int64_t reach = 0;  // of the inner dimensions
   for (const std::size_t dim : dims_by_stride(strides)) {
     if (sizes[dim] > 1) {
       if (strides[dim] <= reach) {
@@ -57,7 +57,7 @@ bool are_elements_apart(at::IntArrayRef sizes, at::IntArrayRef strides) {
   return true;
 }
 
-// Whether the strides mean the same places, for a tensor of these sizes.
+// Returns whether the strides are equivalent for a tensor of these sizes.
 bool are_equal_strides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
   for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
     if (sizes[dim] > 1 && a[dim] != b[dim]) {
@@ -97,7 +97,7 @@ at::Tensor own_copy(const at::Tensor& tensor) {
   if (!is_dense(tensor)) {
     return tensor.clone().variable_data();
   }
-  // Lazy conjugation and negation lie over the values.
+  // Lazy conjugation and negation apply on top of the values.
   const at::Tensor unconjugated = tensor.is_conj() ? tensor.conj() : tensor;
   const at::Tensor plain = unconjugated.is_neg() ? unconjugated._neg_view() : unconjugated;
   at::Tensor copy = spread(packed_copy(plain), tensor.sizes(), tensor.strides());

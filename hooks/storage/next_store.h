@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The store that another one hands on to; null while there is none.
+// The store that another one forwards to; null while there is none.
 #ifndef REPRISE_HOOKS_STORAGE_NEXT_STORE_H_
 #define REPRISE_HOOKS_STORAGE_NEXT_STORE_H_
 
@@ -13,12 +13,12 @@
 
 namespace reprise::hooks_internal {
 
-// `next`, or, without one, the place where the tensor is.
+// Returns `next`, or, without one, a store that leaves the tensor where it is.
 inline std::shared_ptr<ActivationStore> or_device(const std::shared_ptr<ActivationStore>& next) {
   return next ? next : stores::device();
 }
 
-// `next`, followed by `last`.
+// Returns `next` followed by `last`.
 inline std::shared_ptr<ActivationStore> appended(const std::shared_ptr<ActivationStore>& next,
                                                  std::shared_ptr<ActivationStore> last) {
   return next ? next | std::move(last) : std::move(last);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The HostStore of those who ask for offloading and name no store.
+// The HostStore for CPU_OFFLOAD answers without a store.
 #ifndef REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
 #define REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
 
@@ -12,8 +12,8 @@
 
 namespace reprise::hooks_internal {
 
-// One a process, for tensors of any size. Never destroyed: at the end of the process its device may
-// be gone already.
+// Returns the store, one per process, for tensors of any size. Never destroyed: at the end of the
+// process its device may be unavailable.
 REPRISE_API const std::shared_ptr<HostStore>& offload_store();
 
 }  // namespace reprise::hooks_internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// put() of stores that keep each storage once.
+// put() of stores that store each storage once.
 #ifndef REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
 #define REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
 
@@ -20,7 +20,7 @@
 
 namespace reprise::hooks_internal {
 
-// A view of a storage that is kept. `Entry` has what a StoredTensor has, for the bytes.
+// A view of a stored storage. `Entry` has the interface of a StoredTensor, for the bytes.
 template <class Entry>
 class TensorOfStorage final : public StoredTensor {
  public:
@@ -42,8 +42,8 @@ class TensorOfStorage final : public StoredTensor {
   const StorageView view_;
 };
 
-// Keeps the storage of `tensor` in `memory`; small tensors, and those that `memory` does not take,
-// in `next`, or, if that is null, on their device; of sparse ones the parts, in `store`.
+// Stores the storage of `tensor` in `memory`; small tensors, and those that `memory` does not
+// accept, in `next`, or, if that is null, on their device; the parts of sparse ones in `store`.
 template <class Memory>
 std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory,
                                           const std::shared_ptr<ActivationStore>& next,

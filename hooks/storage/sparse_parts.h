@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Sparse tensors as the dense ones that they consist of, for stores that keep dense ones.
+// The dense components of sparse tensors, for stores of dense tensors.
 #ifndef REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
 #define REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
 
@@ -18,11 +18,11 @@ namespace reprise::hooks_internal {
 // COO, CSR, CSC, BSR and BSC.
 REPRISE_API bool is_sparse(const at::Tensor& tensor);
 
-// Its indices and, last, its values.
+// Returns its indices and, last, its values.
 REPRISE_API std::vector<at::Tensor> sparse_parts(const at::Tensor& tensor);
 
-// The indices and the values of a sparse tensor, each put in `store`. What comes back is coalesced
-// if the tensor was.
+// Puts the indices and the values of a sparse tensor into `store`. The restored tensor is coalesced
+// if the original was.
 REPRISE_API std::unique_ptr<StoredTensor> put_parts(ActivationStore& store,
                                                     const at::Tensor& tensor);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A storage that a store has been given: whether it is as it was, and whether somebody still has
-// it, so that it need not be brought back.
+// The origin of a stored storage: whether it is unmodified, and whether it still has an owner, so
+// that it need not be fetched.
 #ifndef REPRISE_HOOKS_STORAGE_STORAGE_ORIGIN_H_
 #define REPRISE_HOOKS_STORAGE_STORAGE_ORIGIN_H_
 
@@ -19,7 +19,7 @@
 
 namespace reprise::hooks_internal {
 
-// Holds nothing of the storage but its address.
+// Retains only the address of the storage.
 class StorageOrigin {
  public:
   // bytes: of the whole storage, see storage_bytes().
@@ -29,15 +29,15 @@ class StorageOrigin {
   std::int64_t version() const { return version_; }
   const void* address() const { return original_._unsafe_get_target(); }
 
-  // False if it has been changed in place.
+  // Returns false if it has been modified in place.
   bool is_unchanged() const;
-  // Whether these are the same bytes, and are unchanged.
+  // Returns whether these are the same bytes, and unmodified.
   bool is_of(const at::Tensor& bytes) const;
 
-  // The bytes as a tensor, if somebody still holds the storage, or one that was given in its place.
-  // The result may be the last to hold it: not to be let go of under a lock.
+  // Returns the bytes as a tensor if the storage, or one returned in its place, still has an owner.
+  // The result may be the last owner: it must not be released under a lock.
   at::Tensor find_alive() const;
-  // `bytes` were brought back.
+  // `bytes` were fetched.
   void note_given(const at::Tensor& bytes) { given_ = bytes.storage().getWeakStorageImpl(); }
 
  private:
@@ -56,7 +56,7 @@ class StorageOrigin {
 template <class Entry>
 class EntriesByStorage {
  public:
-  // The last one of this storage, maybe of other bytes; null for none.
+  // Returns the last entry of this storage, possibly of other bytes; null for none.
   std::shared_ptr<Entry> find(const at::Tensor& bytes) const {
     const auto found = entries_.find(bytes.storage().unsafeGetStorageImpl());
     return found == entries_.end() ? nullptr : found->second.lock();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Tensors as views of a storage's bytes, for stores that keep each storage once.
+// Tensors as views of a storage's bytes, for stores that store each storage once.
 #ifndef REPRISE_HOOKS_STORAGE_STORAGE_VIEW_H_
 #define REPRISE_HOOKS_STORAGE_STORAGE_VIEW_H_
 
@@ -13,16 +13,16 @@
 
 namespace reprise::hooks_internal {
 
-// How a dense tensor looks at its storage.
+// A dense tensor's view of its storage.
 class StorageView {
  public:
   explicit StorageView(const at::Tensor& tensor);
 
-  // The tensor over `bytes`, which are those of the storage, or, if the view is compact, of
+  // Returns the tensor over `bytes`, which are those of the storage, or, if the view is compact, of
   // compact_elements().
   at::Tensor of(const at::Tensor& bytes) const;
 
-  // Whether it is smaller than half of the storage: then only its elements are worth keeping.
+  // Whether it is smaller than half of the storage: then only its elements are stored.
   bool is_compact() const { return is_compact_; }
 
  private:
@@ -36,10 +36,10 @@ class StorageView {
   bool is_compact_;
 };
 
-// The bytes of the tensor's whole storage, as a tensor that shares its version counter.
+// Returns the bytes of the tensor's whole storage, as a tensor that shares its version counter.
 at::Tensor storage_bytes(const at::Tensor& tensor);
 
-// The bytes of a copy, on the current stream, of the tensor's elements, without gaps.
+// Returns the bytes of a copy, on the current stream, of the tensor's elements, without gaps.
 at::Tensor compact_elements(const at::Tensor& tensor);
 
 }  // namespace reprise::hooks_internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Saved-tensor hooks that keep a tensor in a store.
+// Saved-tensor hooks that put a tensor into a store.
 #ifndef REPRISE_HOOKS_STORAGE_STORE_HOOKS_H_
 #define REPRISE_HOOKS_STORAGE_STORE_HOOKS_H_
 
@@ -20,16 +20,16 @@
 
 namespace reprise::hooks_internal {
 
-// Tensors in the order in which they were put, which backward asks for in reverse.
+// Stored tensors in order; backward asks for them in reverse.
 class PutOrder {
  public:
   explicit PutOrder(int prefetch_depth) : prefetch_depth_(prefetch_depth) {}
 
-  // The tensor's position.
+  // Returns the tensor's position.
   std::size_t add(const std::shared_ptr<StoredTensor>& stored);
 
-  // The tensor at `position` is about to be asked for: starts to bring it back, and those before
-  // it. Those that nobody needs any more do not count.
+  // The tensor at `position` is about to be requested: starts to fetch it, and those before it.
+  // Tensors that are no longer needed do not count.
   void prefetch(std::size_t position);
 
  private:
@@ -45,7 +45,7 @@ class REPRISE_API StoreHooks final : public torch::autograd::SavedVariableHooks 
   explicit StoreHooks(std::shared_ptr<ActivationStore> store,
                       std::shared_ptr<PutOrder> order = nullptr);
 
-  // Those of `tensors`, packed: with one call of the store for all that go there. owner: see
+  // Packs `tensors`, with one call of the store for all that it receives. owner: see
   // ActivationStore::put_all().
   static std::vector<std::unique_ptr<StoreHooks>> pack_all(
       const std::shared_ptr<ActivationStore>& store, const std::vector<at::Tensor>& tensors,
@@ -57,7 +57,7 @@ class REPRISE_API StoreHooks final : public torch::autograd::SavedVariableHooks 
   const std::shared_ptr<StoredTensor>& stored() const { return stored_; }
 
  private:
-  std::shared_ptr<ActivationStore> store_;  // until something is packed
+  std::shared_ptr<ActivationStore> store_;  // until a tensor is packed
   std::shared_ptr<PutOrder> order_;
   std::shared_ptr<StoredTensor> stored_;
   std::optional<std::size_t> position_;

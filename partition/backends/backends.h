@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// c10d's backends that need headers of their own. partition/gloo/ and partition/nccl/ have them,
-// no_gloo/ and no_nccl/ answer that there are none.
+// c10d's backends that need additional headers. partition/gloo/ and partition/nccl/ implement them,
+// no_gloo/ and no_nccl/ report that there are none.
 #ifndef REPRISE_PARTITION_BACKENDS_BACKENDS_H_
 #define REPRISE_PARTITION_BACKENDS_BACKENDS_H_
 
@@ -27,7 +27,7 @@ bool has_gloo_backend();
 // Throws c10::NotImplementedError if there is none.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Meeting& meeting);
 
-// False where there is no GPU.
+// Returns false without a GPU.
 bool has_nccl_backend();
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Meeting& meeting);
 

@@ -10,7 +10,8 @@
 
 namespace reprise::partition_internal {
 
-// Of rows of bytes: other values have, but for chance, another one. Waits for the device.
+// Returns a hash of rows of bytes; different values almost surely have different hashes.
+// Synchronises.
 std::string fingerprint(const std::vector<at::Tensor>& rows);
 
 }  // namespace reprise::partition_internal

@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kSeparator = '\n';  // between contents and name
 
-// The ranks' words for one gather, under keys of the c10d::Store.
+// The ranks' descriptions of one gather, under keys of the c10d::Store.
 class Notes {
  public:
   Notes(c10d::Store& store, const c10d::ProcessGroup& group)
@@ -25,7 +25,7 @@ class Notes {
         rank_(group.getRank()),
         size_(group.getSize()) {}
 
-  // A rank that has come to the gather after the next has read the words for this one.
+  // A rank that has arrived at the gather after the next has read the descriptions of this one.
   void write(std::uint64_t gather, const std::string& words) {
     store_.set(key(gather, rank_), words);
     if (gather >= 2) {
@@ -33,7 +33,7 @@ class Notes {
     }
   }
 
-  // Returns when all have written, or the time is over.
+  // Returns when all ranks have written, or at the timeout.
   void wait(std::uint64_t gather, std::chrono::milliseconds timeout, const char* what = "") {
     std::vector<std::string> keys;
     for (int rank = 0; rank < size_; ++rank) {
@@ -41,7 +41,7 @@ class Notes {
     }
     try {
       store_.wait(keys, timeout);
-    } catch (const std::exception&) {  // the callers look who is missing
+    } catch (const std::exception&) {  // the callers check which ranks are missing
     }
   }
 
@@ -50,7 +50,7 @@ class Notes {
     return store_.check({name}) ? std::optional(store_.get_to_str(name)) : std::nullopt;
   }
 
-  // Before a rank throws, all that are there have read its words: the store may go with it.
+  // A rank throws after all present ranks have read its description: the store may end with it.
   void wait_until_seen(std::uint64_t gather, std::chrono::milliseconds timeout) {
     store_.set(key(gather, rank_) + "/seen", std::string("1"));
     wait(gather, timeout, "/seen");
@@ -75,7 +75,7 @@ std::string readable(const std::string& words) {
   return words.substr(words.find(kSeparator) + 1) + ": " + contents_of(words);
 }
 
-// What is known of a rank that has not come to the gather.
+// Describes a rank that has not arrived at the gather.
 std::string missing(Notes& notes, int rank, std::uint64_t gather) {
   const auto last = gather > 0 ? notes.read(gather - 1, rank) : std::nullopt;
   return last ? "has not come; its last gather was " + readable(*last) : "has not come";

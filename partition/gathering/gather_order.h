@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The gathers of one process group, one after another, whichever store they are of.
+// The gathers of one process group, one after another, of all stores.
 #ifndef REPRISE_PARTITION_GATHERING_GATHER_ORDER_H_
 #define REPRISE_PARTITION_GATHERING_GATHER_ORDER_H_
 
@@ -17,21 +17,21 @@
 namespace reprise::partition_internal {
 
 struct GatherWords {
-  std::string name;      // who wants it: may differ between ranks
-  std::string contents;  // what it is: must be the same on all
+  std::string name;      // of the requester: may differ between ranks
+  std::string contents;  // the description: must be the same on all
 };
 
 class GatherOrder {
  public:
-  // One for each group, as long as that is there: stores may come and go, but what the ranks have
-  // noted for a gather must not be taken for another's.
+  // Returns the order of the group, one per group for its lifetime: stores may be destroyed, but
+  // the descriptions of a gather must not be mistaken for those of another.
   static std::shared_ptr<GatherOrder> of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
   // Held while a gather is started, so that the order here is that of the group.
   std::mutex& mutex() { return mutex_; }
 
-  // With the mutex: returns when all ranks are about to gather the same. Throws PartitionError if
-  // they are not, or not in time.
+  // Called with the mutex: returns when all ranks are about to start the same gather. Throws
+  // PartitionError if they differ, or at the timeout.
   void check_next(c10d::Store& store, const c10d::ProcessGroup& group, const GatherWords& words,
                   std::chrono::milliseconds timeout);
 

@@ -22,7 +22,7 @@ std::string plain_words(const std::exception& error) {
   return of_libtorch != nullptr ? of_libtorch->what_without_backtrace() : error.what();
 }
 
-// A connection of its own: a rank that waits there holds nobody else up.
+// A separate connection: a rank that waits there does not block others.
 c10::intrusive_ptr<c10d::Store> store_for_checks(c10d::ProcessGroup& group) {
   const c10::intrusive_ptr<c10d::Store> store = group.getStore();
   if (store == nullptr) {
@@ -94,7 +94,7 @@ void Gatherer::wait(const Gather& gather, const GatherWords& words) const {
   const std::optional<c10::Stream> current =
       hooks_internal::current_stream_of(gather.slab.device());
   if (current && *current != *gather.stream) {
-    // First, as the collective may let go of the part with the first wait.
+    // First, as the collective may release the part with the first wait.
     const c10::StreamGuard on_its_stream(*gather.stream);
     wait_here(gather, words);
     gather.slab.record_stream(*current);

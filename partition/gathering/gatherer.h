@@ -26,7 +26,7 @@ namespace reprise::partition_internal {
 struct Gather {
   at::Tensor slab;
   c10::intrusive_ptr<c10d::Work> work;
-  std::optional<c10::Stream> stream;  // on which it was started, that the memory is of
+  std::optional<c10::Stream> stream;  // on which it was started and its memory allocated
 };
 
 class Gatherer {
@@ -40,12 +40,12 @@ class Gatherer {
   // Throws PartitionError if the group has no backend for it.
   void check_device(c10::Device device) const;
 
-  // How messages name the slab, and what ranks compare.
+  // The slab's name in messages, and the description that ranks compare.
   GatherWords words_for(const SlabLayout& layout, const std::vector<at::Tensor>& rows,
                         const std::string& owner);
 
-  // Starts to gather the slab of which `part` is this rank's part. On an accelerator after what the
-  // current stream has queued.
+  // Starts to gather the slab of which `part` is this rank's shard. On an accelerator after the
+  // work queued on the current stream.
   Gather start(const at::Tensor& part, const GatherWords& words);
 
   // Returns when the slab can be used on the current stream, and the memory of the part again on
@@ -60,7 +60,7 @@ class Gatherer {
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;
   const std::shared_ptr<GatherOrder> order_;
   const PartitionedOptions options_;
-  const c10::intrusive_ptr<c10d::Store> check_store_;  // null if nothing is checked
+  const c10::intrusive_ptr<c10d::Store> check_store_;  // null without check_order
   std::atomic<std::size_t> puts_ = 0;
   std::atomic<std::size_t> gathers_ = 0;
   std::atomic<std::size_t> gathered_bytes_ = 0;

@@ -43,7 +43,7 @@ void PartitionedSlab::prefetch(std::size_t index) {
   if (gathered_ || is_starting_) {
     return;
   }
-  // The other entries ask as well: only an entry's second time is a second time.
+  // The other entries call this as well: only an entry's second call counts as the second.
   const bool is_first = !std::exchange(entries_[index].is_prefetched, true);
   if (is_handed_on_ && is_first) {
     lock.unlock();
@@ -76,7 +76,7 @@ void PartitionedSlab::gather(Lock& lock) {
 
 at::Tensor PartitionedSlab::get(std::size_t index) {
   const hooks_internal::UnseenScope unseen;
-  std::optional<Gather> gathered;  // let go of without the lock
+  std::optional<Gather> gathered;  // released without the lock
   std::optional<Gather> done;      // likewise
   Lock lock(mutex_);
   has_started_.wait(lock, [this] { return !is_starting_; });

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Tensors that were put together, and come back together.
+// Tensors that were put together, and are gathered together.
 //
 // Note [Collectives in one order]: each gather must be started by all ranks, and two gathers in the
-// same order by all. So whether a call gathers depends on the calls before it alone, and never on
-// time, on what is free, or on whether somebody still holds what was gathered before.
+// same order by all. Whether a call gathers thus depends only on the calls before it, and never on
+// time, on free memory, or on whether an earlier gather's result still has an owner.
 //
-// Note [Streams of a gather]: whoever prefetches may know nothing of when the part is there: the
-// backward of a region on another stream, or on another device's thread. So a gather is started on
-// the stream that was current in put(), and whatever it needs is memory of that stream. get() makes
-// that stream wait as well as its own: memory that is let go of there is not used again before the
+// Note [Streams of a gather]: a prefetching thread may not be ordered after the shard's completion:
+// it may run the backward of a region on another stream, or on another device's thread. A gather is
+// therefore started on the stream that was current in put(), and uses memory of that stream. get()
+// makes that stream wait as well as its own: memory released there is not reused before the
 // collective has read it.
 #ifndef REPRISE_PARTITION_GATHERING_PARTITIONED_SLAB_H_
 #define REPRISE_PARTITION_GATHERING_PARTITIONED_SLAB_H_
@@ -34,7 +34,7 @@ namespace reprise::partition_internal {
 
 class PartitionedSlab {
  public:
-  // Puts this rank's part in `next`. is_handed_on: that is a store which may have to bring it back.
+  // Puts this rank's shard into `next`. is_forwarded: that is a store that may have to fetch it.
   static std::shared_ptr<PartitionedSlab> put(std::shared_ptr<Gatherer> gatherer,
                                               const std::vector<at::Tensor>& tensors,
                                               ActivationStore& next, bool is_handed_on,
@@ -44,7 +44,7 @@ class PartitionedSlab {
                   std::unique_ptr<StoredTensor> part, bool is_handed_on,
                   std::optional<c10::Stream> stream);
 
-  // What the entry of the tensor at `index` is asked.
+  // The requests to the entry of the tensor at `index`.
   void prefetch(std::size_t index);
   at::Tensor get(std::size_t index);
   void let_go(std::size_t index);
@@ -54,15 +54,16 @@ class PartitionedSlab {
   struct Entry {
     bool is_alive = true;
     bool is_got = false;         // since the gather
-    bool is_prefetched = false;  // since the slab was given up
+    bool is_prefetched = false;  // since the slab was released
   };
 
   using Lock = std::unique_lock<std::mutex>;
 
-  // Starts to gather without the lock, for the part and the collective are somebody else's code;
-  // those who come meanwhile wait for it.
+  // Starts to gather without the lock, as the shard's store and the collective are foreign code;
+  // other callers wait for it meanwhile.
   void gather(Lock& lock);
-  // Gives up what was gathered once everybody has it. What is returned goes outside of the lock.
+  // Releases the gathered slab once all entries have their tensors. The result must be freed
+  // outside of the lock.
   std::optional<Gather> give_up_if_done();
 
   const std::shared_ptr<Gatherer> gatherer_;
@@ -75,7 +76,7 @@ class PartitionedSlab {
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
   bool is_starting_ = false;        // to gather
-  std::optional<Gather> gathered_;  // or on its way
+  std::optional<Gather> gathered_;  // or in progress
   std::condition_variable has_started_;
 };
 

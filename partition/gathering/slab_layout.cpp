@@ -17,7 +17,7 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Without lazy conjugation and negation, which lie over the bytes.
+// Resolves lazy conjugation and negation, which apply on top of the bytes.
 at::Tensor plain(const at::Tensor& tensor) {
   const at::Tensor unconjugated = tensor.is_conj() ? tensor.conj() : tensor;
   return unconjugated.is_neg() ? unconjugated._neg_view() : unconjugated;
@@ -62,7 +62,7 @@ std::vector<at::Tensor> SlabLayout::rows_of(const std::vector<at::Tensor>& tenso
 at::Tensor SlabLayout::cut(const std::vector<at::Tensor>& rows, int rank, int ranks) const {
   const std::int64_t size = part_bytes(ranks);
   const std::int64_t begin = size * rank;
-  // What lies between tensors goes over the wire as well.
+  // Padding between tensors is transferred as well.
   at::Tensor part = at::zeros({size}, rows.front().options());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const std::int64_t from = std::max(begin, parts_[i].offset);
@@ -82,7 +82,7 @@ at::Tensor SlabLayout::tensor(const at::Tensor& slab, std::size_t index) const {
       hooks_internal::as_packed(row, part.sizes, part.strides), part.sizes, part.strides);
   tensor = part.is_conj ? tensor.conj() : tensor;
   tensor = part.is_neg ? tensor._neg_view() : tensor;
-  // Views of one tensor share a counter, and a write to one would spoil the others.
+  // Views of one tensor share a version counter, and a write to one would invalidate the others.
   tensor = tensor.variable_data();
   return part.requires_grad ? tensor.set_requires_grad(true) : tensor;
 }

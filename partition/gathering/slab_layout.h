@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Tensors of one device as one row of bytes, of which each rank has an equal part.
+// Tensors of one device as one row of bytes, of which each rank has an equal shard.
 #ifndef REPRISE_PARTITION_GATHERING_SLAB_LAYOUT_H_
 #define REPRISE_PARTITION_GATHERING_SLAB_LAYOUT_H_
 
@@ -16,23 +16,23 @@ namespace reprise::partition_internal {
 
 class SlabLayout {
  public:
-  // Where tensors begin. LibTorch's allocator on the CPU aligns so, and kernels may choose their
-  // way by it: the bits of results are not to depend on where a tensor lies.
+  // The alignment of tensors. That of LibTorch's CPU allocator, on which the choice of kernels may
+  // depend: the bits of results must not depend on a tensor's address.
   static constexpr std::int64_t kAlignment = 64;
-  // What the parts of the ranks are multiples of, as copies on accelerators like it.
+  // The size granularity of shards, for efficient copies on accelerators.
   static constexpr std::int64_t kPartAlignment = 16;
 
-  // Of dense tensors with elements.
+  // For dense tensors with elements.
   explicit SlabLayout(const std::vector<at::Tensor>& tensors);
 
-  // The bytes of each, without gaps and without repetition. Shares memory where there are none.
+  // Returns the bytes of each, without gaps and repetition. Shares memory if there are none.
   static std::vector<at::Tensor> rows_of(const std::vector<at::Tensor>& tensors);
 
-  // A rank's part of the slab, in memory of its own.
+  // Returns a rank's shard of the slab, in separate memory.
   at::Tensor cut(const std::vector<at::Tensor>& rows, int rank, int ranks) const;
 
-  // The way back: the tensor at `index`, in the memory of the whole slab where that can be, with a
-  // version counter of its own.
+  // The inverse: returns the tensor at `index`, in the memory of the whole slab if possible, with
+  // its own version counter.
   at::Tensor tensor(const at::Tensor& slab, std::size_t index) const;
 
   std::int64_t part_bytes(int ranks) const;
@@ -40,7 +40,7 @@ class SlabLayout {
   std::int64_t bytes() const;
   std::size_t size() const { return parts_.size(); }
 
-  // "Float [4, 8], Long [3]"
+  // Returns "Float [4, 8], Long [3]".
   std::string to_string() const;
 
  private:

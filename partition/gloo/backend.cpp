@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// LibTorch has Gloo in it, but not Gloo's headers. Those of another version serve, as nothing of
-// Gloo's is used here but pointers.
+// LibTorch contains Gloo, but not Gloo's headers. Those of another version work, as only pointers
+// to Gloo's types are used here.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -24,7 +24,7 @@ void choose_devices(const std::string& address, ProcessGroupGloo::Options& optio
       options.devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
     }
   } else if (address == "127.0.0.1" || address == "localhost") {
-    // All are on this machine, whose name may lead to an interface that is down.
+    // All ranks are on this machine, whose name may resolve to an interface that is down.
     options.devices.push_back(ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
   } else {
     options.devices.push_back(ProcessGroupGloo::createDefaultDevice());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Which entries of a policy have matched an operator.
+// The entries of a policy that have matched an operator.
 #ifndef REPRISE_POLICIES_MATCHING_MATCH_FLAGS_H_
 #define REPRISE_POLICIES_MATCHING_MATCH_FLAGS_H_
 
@@ -11,7 +11,7 @@
 
 namespace reprise::policies_internal {
 
-// Thread-safe. Written once an entry, so that threads do not wait for each other's cache lines.
+// Thread-safe. Written once per entry, so that threads do not contend for cache lines.
 class MatchFlags {
  public:
   explicit MatchFlags(std::size_t entries) : flags_(entries) {}

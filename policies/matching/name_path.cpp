@@ -20,7 +20,8 @@ std::string_view pop_segment(std::string_view& path) noexcept {
   return segment;
 }
 
-// Whether the path of `scopes` and, inside them, of `last` ends with the segments of `path`.
+// Returns whether the path of `scopes` and, inside them, of `last` ends with the segments of
+// `path`.
 bool ends_with(std::span<const std::string> scopes, std::string_view last,
                std::string_view path) noexcept {
   while (!path.empty()) {
@@ -55,7 +56,7 @@ bool stands_in(std::span<const std::string> scopes, std::string_view path) noexc
     const std::string_view last = scopes.back();
     for (std::size_t end = last.size(); end > 0; --end) {
       const bool is_segment_end = end == last.size() || last[end] == '/';
-      // The comparison of characters spares most paths the one of segments.
+      // Comparing characters avoids comparing segments for most paths.
       if (is_segment_end && last[end - 1] == path.back() &&
           ends_with(scopes.first(scopes.size() - 1), last.substr(0, end), path)) {
         return true;

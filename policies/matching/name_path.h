@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Names of scopes, one inside the other: "block3/attn/q_proj".
+// Names of nested scopes: "block3/attn/q_proj".
 #ifndef REPRISE_POLICIES_MATCHING_NAME_PATH_H_
 #define REPRISE_POLICIES_MATCHING_NAME_PATH_H_
 
@@ -11,11 +11,11 @@
 
 namespace reprise::policies_internal {
 
-// std::invalid_argument, on behalf of `caller`, if `path` has an empty segment.
+// Throws std::invalid_argument, on behalf of `caller`, if `path` has an empty segment.
 void check_path(std::string_view path, std::string_view caller);
 
-// Whether a scope among `scopes`, the outermost first, has a path that ends with the segments of
-// `path`, which is not empty.
+// Returns whether a scope among `scopes`, the outermost first, has a path that ends with the
+// segments of `path`, which is not empty.
 [[nodiscard]] bool stands_in(std::span<const std::string> scopes, std::string_view path) noexcept;
 
 }  // namespace reprise::policies_internal

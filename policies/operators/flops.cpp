@@ -16,7 +16,7 @@ using Values = std::span<const c10::IValue>;
 
 constexpr std::size_t kTransposedArgument = 6;  // of convolution, after stride, padding, dilation
 
-// The tensor at `index` if it has sizes that can be counted, else null.
+// Returns the tensor at `index` if it has countable sizes, otherwise null.
 const at::Tensor* tensor_at(Values values, std::size_t index) {
   if (index >= values.size() || !values[index].isTensor()) {
     return nullptr;
@@ -25,7 +25,8 @@ const at::Tensor* tensor_at(Values values, std::size_t index) {
   return tensor.defined() && !tensor.is_nested() ? &tensor : nullptr;
 }
 
-// The product of values[first] and the argument behind it: matrices, batches of them, or vectors.
+// Returns the FLOPs of the product of values[first] and the argument after it: matrices, batches of
+// them, or vectors.
 template <std::size_t First>
 std::int64_t product(Values arguments, Values /*outputs*/) {
   const at::Tensor* a = tensor_at(arguments, First);

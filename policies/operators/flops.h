@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// How much arithmetic an operator does, from the shapes of what it takes and gives.
+// The arithmetic of an operator, from the shapes of its inputs and outputs.
 #ifndef REPRISE_POLICIES_OPERATORS_FLOPS_H_
 #define REPRISE_POLICIES_OPERATORS_FLOPS_H_
 
@@ -15,11 +15,12 @@ struct IValue;
 
 namespace reprise::policies_internal {
 
-// Two for each multiplication with its addition:
-//   (n, k) by (k, m), and b of them in a batch   2 b n k m
-//   convolution                                  2 x output elements x weights of one output
-//   channel transposed convolution                       2 x input elements x weights of one input
-//   channel attention, q (b, h, lq, d), v (b, hv, lk, e) 2 b h lq lk (d + e)
+// Returns two per multiplication with its addition:
+//   2 b n k m            (n, k) by (k, m), in a batch of b
+//   2 b h lq lk (d + e)  attention, q (b, h, lq, d), v (b, hv, lk, e)
+//   2 x output elements x weights per output channel, for a convolution
+//   2 x input elements x weights per input channel, for a transposed convolution
+//
 // Biases, scaling, softmax and masks count nothing, and a causal mask halves nothing. 0 for any
 // other operator, backward ones among them, and for nested tensors.
 [[nodiscard]] std::int64_t flops(std::string_view op, std::span<const c10::IValue> arguments,

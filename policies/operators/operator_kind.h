@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The kinds of operators that ready policies speak of.
+// The kinds of operators that ready policies distinguish.
 #ifndef REPRISE_POLICIES_OPERATORS_OPERATOR_KIND_H_
 #define REPRISE_POLICIES_OPERATORS_OPERATOR_KIND_H_
 
@@ -23,7 +23,7 @@ enum class OperatorKind : std::uint8_t {
 // "attention" in their name; other libraries' also those with "attn". None that computes gradients.
 [[nodiscard]] REPRISE_API OperatorKind kind_of(std::string_view op);
 
-// The same, remembered for each operator. Takes no lock.
+// The same, cached per operator. Takes no lock.
 [[nodiscard]] REPRISE_API OperatorKind kind_of(const PolicyContext& context);
 
 }  // namespace reprise::policies_internal

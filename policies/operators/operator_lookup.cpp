@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kSuggestions = 3;
 
-// "aten::add.Tensor" as {"aten::add", "Tensor"}.
+// Splits "aten::add.Tensor" into {"aten::add", "Tensor"}.
 c10::OperatorName parse(std::string_view name) {
   const std::size_t colons = name.find("::");
   const std::size_t dot = name.find('.', colons == std::string_view::npos ? 0 : colons);
@@ -34,7 +34,7 @@ std::string_view without_namespace(std::string_view name) {
   return colons == std::string_view::npos ? name : name.substr(colons + 2);
 }
 
-// The least number of characters to insert, delete or replace (Levenshtein's).
+// Returns the least number of characters to insert, delete or replace (Levenshtein's distance).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -57,7 +57,7 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// Each with a schema; an operator that only has kernels cannot be called.
+// Those with a schema; an operator that only has kernels cannot be called.
 std::vector<c10::OperatorName> all_names() {
   std::vector<c10::OperatorName> names;
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -89,7 +89,7 @@ std::vector<std::string> closest_to(const c10::OperatorName& wanted,
     const std::string_view compared =
         has_namespace ? std::string_view(name.name) : without_namespace(name.name);
     const std::size_t far = distance(wanted.name, compared);
-    // LibTorch's own first, wherever others are as close.
+    // LibTorch's own first, among equally close ones.
     const bool is_foreign = !name.name.starts_with("aten::");
     candidates.emplace_back(2 * far + (is_foreign ? 1 : 0), name.name);
   }

@@ -13,9 +13,9 @@
 
 namespace reprise::policies_internal {
 
-// The operator called "aten::add.Tensor", or, where there is no choice of overloads or one without
-// a name, "aten::mm". std::invalid_argument, on behalf of `caller` ("policies.save_operators"), if
-// there is none: it names the closest names, or the overloads to choose from.
+// Returns the operator named "aten::add.Tensor", or, if there is only one overload or one without a
+// name, "aten::mm". Throws std::invalid_argument, on behalf of `caller`
+// ("policies.save_operators"), if there is none: it lists the closest names, or the overloads.
 [[nodiscard]] REPRISE_API c10::OperatorHandle find_operator(std::string_view name,
                                                             std::string_view caller);
 

@@ -18,21 +18,21 @@ namespace {
 
 using Hooks = at::AcceleratorHooksInterface;
 
-// Null if `type` has no generators: it is no accelerator, or a backend without hooks.
+// Returns null if `type` has no generators: not an accelerator, or a backend without hooks.
 const Hooks* find_hooks(at::DeviceType type) {
   if (!at::accelerator::isAccelerator(type)) return nullptr;
   if (type == at::kPrivateUse1 && !at::isPrivateUse1HooksRegistered()) return nullptr;
   return &at::globalContext().getAcceleratorHooksInterface(type);
 }
 
-// `device` with the index of the current device if it had none.
+// Returns `device` with the index of the current device if it has none.
 at::Device with_index(at::Device device) {
   if (device.has_index() || !c10::impl::hasDeviceGuardImpl(device.type())) return device;
   return c10::impl::getDeviceGuardImpl(device.type())->getDevice();
 }
 
-// In a build with CUDA, on a machine without a GPU, c10 may have a guard put in place that pretends
-// to have devices (for fake tensors). Hooks of other backends need not count theirs.
+// In a build with CUDA, on a machine without a GPU, c10 may have installed a guard that reports
+// devices (for fake tensors). Hooks of other backends need not count theirs.
 bool only_pretends_to_have_devices(at::DeviceType type) {
   return type == at::kCUDA &&
          at::globalContext().getAcceleratorHooksInterface(type).deviceCount() == 0;
@@ -48,7 +48,7 @@ std::optional<at::Device> current_accelerator() {
   return guard->getDevice();
 }
 
-// The last backend that could not tell is remembered, since each refusal is an exception and every
+// The last backend that could not answer is cached, since each refusal is an exception and each
 // region asks.
 bool is_in_use(at::Device device) {
   static std::atomic<const Hooks*> cannot_tell = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What the end of a fork reports, since a destructor cannot throw.
+// Warnings at the end of a fork, since a destructor cannot throw.
 #ifndef REPRISE_RNG_GENERATORS_WARNINGS_H_
 #define REPRISE_RNG_GENERATORS_WARNINGS_H_
 
@@ -12,10 +12,10 @@
 
 namespace reprise::rng_internal {
 
-// The generator on `device` could not be set back to where it stood before a fork.
+// The generator on `device` could not be restored to its state before a fork.
 void warn_not_restored(c10::Device device, const std::exception_ptr& error) noexcept;
 
-// Where the stream of a named state stands on `device` could not be kept.
+// The stream of a named state on `device` could not be saved.
 void warn_not_kept(const std::string& name, c10::Device device,
                    const std::exception_ptr& error) noexcept;
 

@@ -15,9 +15,10 @@
 namespace reprise::rng_internal {
 namespace {
 
-// All of the process, in the order in which generators were set; and one lock for all `Swap`s. Two
-// threads may be in forks at once, each with a device of its own, and both have the CPU's generator
-// as well. Whichever ends first, the generator is put back at last to where the first found it.
+// All swaps of the process, in the order in which generators were set; and one lock for all of
+// them. Two threads may be in forks at once, each with a device of its own, and both have the CPU's
+// generator as well. Regardless of their order of ending, that generator is finally restored to its
+// state before the first fork.
 struct Swaps {
   std::mutex mutex;
   std::vector<Swap*> in_order;
@@ -28,16 +29,16 @@ Swaps& swaps() {
   return swaps;
 }
 
-// Innermost last; those of a replay's forward included, which no generator is set back for.
+// Innermost last; includes those of a replay's forward, for which no generator is restored.
 thread_local std::vector<Swap*> swaps_here;
 
-// How a stream stands to the forks that the calling thread is in.
+// The relation of a stream to the forks that the calling thread is in.
 struct Place {
   bool is_active = false;
-  Swap* inner = nullptr;  // if it is active: that of the next fork inside, if there is one
+  Swap* inner = nullptr;  // if it is active: the swap of the next inner fork, if any
 };
 
-// before: look at the swaps that were made before this one only, if it is not null.
+// before: consider only swaps made before this one, if it is not null.
 Place place_of(const Stream& stream, const at::Generator& generator, const Swap* before = nullptr) {
   auto next = swaps_here.rbegin();
   if (before != nullptr) {
@@ -160,7 +161,7 @@ void Fork::leave() noexcept {
   }
 }
 
-// Warns of nothing itself: the caller's handler of warnings must not run under the lock.
+// Does not warn itself: a warning handler must not run under the lock.
 Fork::Errors Fork::take_back(Swap& swap) noexcept {
   const std::scoped_lock lock(swaps().mutex);
   auto& in_order = swaps().in_order;
@@ -175,7 +176,7 @@ Fork::Errors Fork::take_back(Swap& swap) noexcept {
     errors.keeping = std::current_exception();
   }
   if (above != nullptr) {
-    above->outer = swap.outer;  // the generator is another fork's now, which ends later
+    above->outer = swap.outer;  // the generator now belongs to another fork, which ends later
   } else {
     errors.restoring = try_to_set(swap.outer);
   }
@@ -199,7 +200,7 @@ void Fork::keep(Swap& swap, const Swap* above) {
   }
 }
 
-// Nothing, if the name has been taken out of the table since, or added anew.
+// Does nothing if the name has been removed from the table since, or added again.
 void Fork::store(const Stream& stream, const RngState& end) {
   stream.table->change([&](States& states) {
     const auto found = states.find(stream.name);

@@ -3,11 +3,11 @@
 //
 // Forks of named generator states.
 //
-// Note [Where a stream stands]: while a fork is active, the stream of its name stands where the
-// generator stands. If another fork is made inside it, the stream stands where that one is to set
-// the generator back to, `Swap::outer`. An inner fork of a name that is active further out starts
-// there and leaves its end there, so that no number of a stream is drawn twice. Only the outermost
-// fork of a name writes to the table.
+// Note [Where a stream stands]: while a fork is active, the state of its stream is the generator's
+// state. If another fork begins inside it, the stream's state is the one that the inner fork will
+// restore, `Swap::outer`. An inner fork of a name that is active further out starts from that state
+// and stores its final state there, so that no number of a stream is drawn twice. Only the
+// outermost fork of a name writes to the table.
 #ifndef REPRISE_RNG_TRACKER_FORK_H_
 #define REPRISE_RNG_TRACKER_FORK_H_
 
@@ -45,11 +45,11 @@ struct Swap {
   RngState outer;  // what it will be set back to
 };
 
-// Those of the forks that the calling thread is in, the outermost first.
+// The swaps of the forks that the calling thread is in, the outermost first.
 std::vector<Swap> copy_swaps_here();
 
-// The calling thread is in forks that made `swaps`, but that set no generator back. Does not throw
-// after reserve_swaps_here() of so many.
+// Puts the calling thread into forks that made `swaps`, but that restore no generator. Does not
+// throw after reserve_swaps_here() of this many.
 void reserve_swaps_here(std::size_t count);
 void add_swaps_here(std::vector<Swap>& swaps) noexcept;
 void remove_swaps_here(const std::vector<Swap>& swaps) noexcept;
@@ -73,7 +73,7 @@ class Fork {
   void leave() noexcept;
   static std::exception_ptr try_to_set(const RngState& state) noexcept;
   static Errors take_back(Swap& swap) noexcept;
-  // above: the next swap of the same generator, if there is one, which has where the stream stands.
+  // above: the next swap of the same generator, if any, which has the stream's state.
   static void keep(Swap& swap, const Swap* above);
   static void store(const Stream& stream, const RngState& end);
 

@@ -9,7 +9,7 @@
 namespace reprise::rng_internal {
 namespace {
 
-// Never freed: a tracker may go, and a tensor be saved, during static destruction.
+// Never freed: a tracker may be destroyed, and a tensor be saved, during static destruction.
 struct Trackers {
   std::mutex mutex;
   std::vector<std::shared_ptr<StateTable>> tables;
@@ -48,7 +48,7 @@ void remove_tracker(const std::shared_ptr<StateTable>& table) noexcept {
   trackers().count = tables.size();
 }
 
-// Most programs have no tracker, and every region asks.
+// Most programs have no tracker, and each region asks.
 std::vector<std::shared_ptr<StateTable>> tracker_tables() {
   if (trackers().count.load(std::memory_order_relaxed) == 0) return {};
   const std::scoped_lock lock(trackers().mutex);

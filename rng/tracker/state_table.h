@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Tables of named generator states, one for each tracker, and what a thread sees of them.
+// Tables of named generator states, one per tracker, and a thread's view of them.
 //
-// Note [Replays see their own named states]: a replay gets a table of its own, as the tracker's was
-// when the region's forward began, and only the thread that replays sees it. So there is nothing to
-// put back after a replay, whatever ends it, and replays on several threads, or forward on another,
-// do not disturb each other's named states.
+// Note [Replays see their own named states]: a replay has a private table with the tracker's
+// contents from the beginning of the region's forward. Nothing has to be restored after a replay,
+// however it ends, and replays on several threads, or forward on another, do not affect each
+// other's named states.
 #ifndef REPRISE_RNG_TRACKER_STATE_TABLE_H_
 #define REPRISE_RNG_TRACKER_STATE_TABLE_H_
 
@@ -30,7 +30,7 @@ class StateTable {
       : states_(std::move(states)) {}
 
   std::shared_ptr<const States> get() const;
-  // Changes a copy, so that what get() gave stays as it is. Nothing is changed if `change` throws.
+  // Modifies a copy, so that results of get() are unaffected. No effect if `change` throws.
   void change(const std::function<void(States&)>& change);
 
  private:
@@ -43,19 +43,19 @@ void add_tracker(const std::shared_ptr<StateTable>& table);
 void remove_tracker(const std::shared_ptr<StateTable>& table) noexcept;
 std::vector<std::shared_ptr<StateTable>> tracker_tables();
 
-// What a thread sees in place of a tracker's own table.
+// A thread's replacement of a tracker's own table.
 struct View {
   std::shared_ptr<StateTable> table;
   std::shared_ptr<StateTable> seen;
 };
 
-// Of the calling thread, the innermost last.
+// Those of the calling thread, the innermost last.
 std::vector<View>& views_here() noexcept;
 
-// What the calling thread sees of the tracker that owns `table`.
+// Returns the calling thread's view of the tracker that owns `table`.
 std::shared_ptr<StateTable> table_here(const std::shared_ptr<StateTable>& table);
 
-// How often the calling thread has used a tracker, and how often it has drawn inside a fork.
+// Numbers of uses of a tracker, and of draws inside a fork, by the calling thread.
 struct TrackerUses {
   std::uint64_t uses = 0;
   std::uint64_t draws = 0;

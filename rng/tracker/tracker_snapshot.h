@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a region remembers of the trackers of named generator states, and what its replays see.
+// A region's record of the trackers of named generator states, and the view of its replays.
 #ifndef REPRISE_RNG_TRACKER_TRACKER_SNAPSHOT_H_
 #define REPRISE_RNG_TRACKER_TRACKER_SNAPSHOT_H_
 
@@ -18,7 +18,7 @@ namespace reprise::rng_internal {
 // The trackers' states when a region's forward began, and the forks that its thread was in.
 class TrackerSnapshot {
  public:
-  // Null if there is no tracker.
+  // Returns null if there is no tracker.
   static std::shared_ptr<const TrackerSnapshot> capture();
   // `start`, which may be null, and the trackers that were made since, which were empty.
   static std::shared_ptr<const TrackerSnapshot> completed(const TrackerSnapshot* start);
@@ -28,7 +28,7 @@ class TrackerSnapshot {
 
   struct Tracker {
     std::shared_ptr<StateTable> table;  // the tracker's own
-    std::shared_ptr<StateTable> seen;   // what forward's thread saw of it
+    std::shared_ptr<StateTable> seen;   // its view on forward's thread
     std::shared_ptr<const States> states;
   };
 
@@ -38,7 +38,7 @@ class TrackerSnapshot {
   std::vector<Swap> swaps_;  // the outermost first
 };
 
-// While alive, the calling thread sees the trackers as `start` has them, and is in the same forks.
+// While alive, the calling thread's view of the trackers is that of `start`, with the same forks.
 class ReplayedTrackers {
  public:
   explicit ReplayedTrackers(const TrackerSnapshot& start);
