@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// Synchronisation with the accelerator at the boundaries of a region.
 #ifndef REPRISE_ENGINE_AMBIENT_BOUNDARY_H_
 #define REPRISE_ENGINE_AMBIENT_BOUNDARY_H_
 

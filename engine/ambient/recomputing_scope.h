@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// The thread-local flag behind is_recomputing().
 #ifndef REPRISE_ENGINE_AMBIENT_RECOMPUTING_SCOPE_H_
 #define REPRISE_ENGINE_AMBIENT_RECOMPUTING_SCOPE_H_
 

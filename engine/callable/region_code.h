@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// The interface of a stored callable, as function replay uses it.
 #ifndef REPRISE_ENGINE_CALLABLE_REGION_CODE_H_
 #define REPRISE_ENGINE_CALLABLE_REGION_CODE_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// Options of regions that guards and process-wide settings override.
 #ifndef REPRISE_ENGINE_REGION_SETTINGS_H_
 #define REPRISE_ENGINE_REGION_SETTINGS_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// Ranges of regions in LibTorch's profiler.
 #ifndef REPRISE_ENGINE_REPORT_PROFILER_RANGE_H_
 #define REPRISE_ENGINE_REPORT_PROFILER_RANGE_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// The current stream of a device, for events.
 #ifndef REPRISE_HOOKS_STORAGE_CURRENT_STREAM_H_
 #define REPRISE_HOOKS_STORAGE_CURRENT_STREAM_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+//
+// A hash of tensors' bytes, for ranks to compare.
 #ifndef REPRISE_PARTITION_GATHERING_FINGERPRINT_H_
 #define REPRISE_PARTITION_GATHERING_FINGERPRINT_H_
 
