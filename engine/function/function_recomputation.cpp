@@ -7,9 +7,9 @@
 
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/function_replay.h"
-#include "reprise/engine/function/selective_forward.h"
-#include "reprise/engine/function/trace_recorder.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/selective/selective_forward.h"
+#include "reprise/engine/selective/trace_recorder.h"
 
 namespace reprise::engine_internal {
 namespace {

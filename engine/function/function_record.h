@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "reprise/engine/callable/region_code.h"
-#include "reprise/engine/function/operator_trace.h"
 #include "reprise/engine/kept/region_input.h"
+#include "reprise/engine/selective/operator_trace.h"
 #include "reprise/engine/watch/watched_forward.h"
 
 namespace reprise::engine_internal {

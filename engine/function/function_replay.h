@@ -25,8 +25,8 @@
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/replay_checks.h"
-#include "reprise/engine/function/selective_replay.h"
 #include "reprise/engine/recomputation/recomputation.h"
+#include "reprise/engine/selective/selective_replay.h"
 #include "reprise/engine/watch/replay_watch.h"
 #include "reprise/hooks/seam/hook_stack.h"
 

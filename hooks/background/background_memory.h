@@ -20,7 +20,7 @@
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/background_counters.h"
-#include "reprise/hooks/storage/host_buffers.h"
+#include "reprise/hooks/buffers/host_buffers.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
 namespace reprise::hooks_internal {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "reprise/hooks/storage/extents.h"
+#include "reprise/hooks/buffers/extents.h"
 
 namespace reprise::hooks_internal {
 

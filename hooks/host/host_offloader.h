@@ -36,8 +36,8 @@
 #include <vector>
 
 #include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/buffers/host_buffers.h"
 #include "reprise/hooks/host_store.h"
-#include "reprise/hooks/storage/host_buffers.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
 namespace reprise::hooks_internal {

@@ -24,9 +24,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "reprise/hooks/buffers/extents.h"
+#include "reprise/hooks/buffers/host_buffers.h"
 #include "reprise/hooks/slab_store.h"
-#include "reprise/hooks/storage/extents.h"
-#include "reprise/hooks/storage/host_buffers.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
 namespace reprise::hooks_internal {

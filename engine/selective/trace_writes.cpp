@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
-#include "reprise/engine/function/trace_recorder.h"
+#include "reprise/engine/selective/trace_recorder.h"
 
 namespace reprise::engine_internal {
 namespace {

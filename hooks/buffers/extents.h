@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // The parts of a file, or of a piece of memory, that are in use.
-#ifndef REPRISE_HOOKS_STORAGE_EXTENTS_H_
-#define REPRISE_HOOKS_STORAGE_EXTENTS_H_
+#ifndef REPRISE_HOOKS_BUFFERS_EXTENTS_H_
+#define REPRISE_HOOKS_BUFFERS_EXTENTS_H_
 
 #include <cstddef>
 #include <limits>
@@ -44,4 +44,4 @@ class Extents {
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_EXTENTS_H_
+#endif  // REPRISE_HOOKS_BUFFERS_EXTENTS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/function/operator_trace.h"
+#include "reprise/engine/selective/operator_trace.h"
 
 #include <algorithm>
 

@@ -7,8 +7,8 @@
 #include <c10/util/StringUtil.h>
 
 #include "reprise/engine/errors.h"
-#include "reprise/engine/function/trace_recorder.h"
 #include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/selective/trace_recorder.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
 namespace reprise::engine_internal {

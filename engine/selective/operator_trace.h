@@ -3,8 +3,8 @@
 //
 // The operators of a region's forward under a policy, for its replays: the plan for each, and the
 // results that need not be computed. TraceRecorder writes it.
-#ifndef REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
-#define REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
+#ifndef REPRISE_ENGINE_SELECTIVE_OPERATOR_TRACE_H_
+#define REPRISE_ENGINE_SELECTIVE_OPERATOR_TRACE_H_
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -126,4 +126,4 @@ class OperatorTrace {
 
 }  // namespace reprise::engine_internal
 
-#endif  // REPRISE_ENGINE_FUNCTION_OPERATOR_TRACE_H_
+#endif  // REPRISE_ENGINE_SELECTIVE_OPERATOR_TRACE_H_

@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // Host memory for copies of device tensors, for reuse.
-#ifndef REPRISE_HOOKS_STORAGE_HOST_BUFFERS_H_
-#define REPRISE_HOOKS_STORAGE_HOST_BUFFERS_H_
+#ifndef REPRISE_HOOKS_BUFFERS_HOST_BUFFERS_H_
+#define REPRISE_HOOKS_BUFFERS_HOST_BUFFERS_H_
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
@@ -67,4 +67,4 @@ class HostBuffers {
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_HOST_BUFFERS_H_
+#endif  // REPRISE_HOOKS_BUFFERS_HOST_BUFFERS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/function/selective_replay.h"
+#include "reprise/engine/selective/selective_replay.h"
 
 #include <ATen/core/List.h>
 #include <ATen/ops/empty_strided.h>

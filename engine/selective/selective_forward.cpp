@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/function/selective_forward.h"
+#include "reprise/engine/selective/selective_forward.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,16 +2,16 @@
 // Copyright 2026 The Reprise Authors
 //
 // The forward of a function region under a policy: retains the results that the policy saves.
-#ifndef REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
-#define REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
+#ifndef REPRISE_ENGINE_SELECTIVE_SELECTIVE_FORWARD_H_
+#define REPRISE_ENGINE_SELECTIVE_SELECTIVE_FORWARD_H_
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "reprise/engine/function/trace_recorder.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/policy/policy_region.h"
+#include "reprise/engine/selective/trace_recorder.h"
 
 namespace reprise::engine_internal {
 
@@ -58,4 +58,4 @@ class SelectiveForward final : public OperatorInterceptor {
 
 }  // namespace reprise::engine_internal
 
-#endif  // REPRISE_ENGINE_FUNCTION_SELECTIVE_FORWARD_H_
+#endif  // REPRISE_ENGINE_SELECTIVE_SELECTIVE_FORWARD_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/storage/host_buffers.h"
+#include "reprise/hooks/buffers/host_buffers.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/TensorOptions.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/storage/extents.h"
+#include "reprise/hooks/buffers/extents.h"
 
 #include <algorithm>
 #include <iterator>

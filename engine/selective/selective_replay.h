@@ -3,8 +3,8 @@
 //
 // The replay of a region under a policy: follows the operators of forward, supplies retained
 // results, and restores the generator state of each random operator.
-#ifndef REPRISE_ENGINE_FUNCTION_SELECTIVE_REPLAY_H_
-#define REPRISE_ENGINE_FUNCTION_SELECTIVE_REPLAY_H_
+#ifndef REPRISE_ENGINE_SELECTIVE_SELECTIVE_REPLAY_H_
+#define REPRISE_ENGINE_SELECTIVE_SELECTIVE_REPLAY_H_
 
 #include <cstdint>
 #include <memory>
@@ -14,11 +14,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/effects/replay_effects.h"
-#include "reprise/engine/function/operator_trace.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/report/region_stats.h"
+#include "reprise/engine/selective/operator_trace.h"
 
 namespace reprise::engine_internal {
 
@@ -73,4 +73,4 @@ class SelectiveReplay final : public OperatorInterceptor {
 
 }  // namespace reprise::engine_internal
 
-#endif  // REPRISE_ENGINE_FUNCTION_SELECTIVE_REPLAY_H_
+#endif  // REPRISE_ENGINE_SELECTIVE_SELECTIVE_REPLAY_H_

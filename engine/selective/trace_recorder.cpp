@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/function/trace_recorder.h"
+#include "reprise/engine/selective/trace_recorder.h"
 
 #include <c10/util/StringUtil.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "reprise/engine/function/trace_recorder.h"
+#include "reprise/engine/selective/trace_recorder.h"
 
 namespace reprise::engine_internal {
 namespace {

@@ -21,8 +21,8 @@
 // Note [Constants]: results that depend on no tensor and no random number, such as those of
 // zeros(), are not retained. Such memory is often filled through a pointer next, and a replay that
 // received the filled memory would fill it twice.
-#ifndef REPRISE_ENGINE_FUNCTION_TRACE_RECORDER_H_
-#define REPRISE_ENGINE_FUNCTION_TRACE_RECORDER_H_
+#ifndef REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
+#define REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
@@ -35,10 +35,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "reprise/engine/function/operator_trace.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/policy/decision_target.h"
 #include "reprise/engine/report/region_stats.h"
+#include "reprise/engine/selective/operator_trace.h"
 
 namespace reprise::engine_internal {
 
@@ -164,4 +164,4 @@ class TraceRecorder final : public DecisionTarget {
 
 }  // namespace reprise::engine_internal
 
-#endif  // REPRISE_ENGINE_FUNCTION_TRACE_RECORDER_H_
+#endif  // REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
