@@ -88,7 +88,7 @@ class ProvenanceMap {
   void note_views(const OperatorCall& call);
   // A cast of a parameter has run.
   void note_cast(const OperatorCall& call);
-  // An operator under a PolicyBypassGuard has run: its results and targets are not followed.
+  // An operator under a PolicyBypassGuard has run: its results are not followed.
   void note_hidden(const OperatorCall& call);
   // See OperatorInterceptor. No effect if the tensor's memory is known. Otherwise it gets the hash
   // of the saved memory, if that is known.

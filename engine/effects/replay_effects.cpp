@@ -177,14 +177,14 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
       if (traits.leaves_memory_as_it_is) {
         unset_.insert(memory);
       } else if (!unset_.empty()) {
-        unset_.erase(memory);  // its address is used again
+        unset_.erase(memory);  // its address has been reused
       }
     }
   }
   reads_.note_operator(inputs, outputs, std::move(stale));
 }
 
-// Returns the uninitialised memory that the operator writes to.
+// Returns the memory that the operator writes to, if there is any uninitialised memory.
 StorageIdList ReplayEffects::unset_targets(const OperatorCall& call) const {
   StorageIdList targets;
   if (!unset_.empty()) {

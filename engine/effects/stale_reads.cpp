@@ -35,7 +35,7 @@ void StaleReads::note_operator(std::span<const StorageId> inputs,
     if (stale) {
       stale_.insert_or_assign(memory, *stale);
     } else {
-      stale_.erase(memory);  // its address is used again
+      stale_.erase(memory);  // its address has been reused
     }
   }
 }

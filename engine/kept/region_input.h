@@ -45,7 +45,8 @@ class RegionInput {
   // Returns whether the result of restore() shares the memory of forward's tensor.
   bool is_original(const at::Tensor& restored) const;
 
-  // Returns an error message if the result of restore() has been modified since forward.
+  // Returns an error message if the result of restore() is in the original memory and that has been
+  // modified since forward.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;
 
   // Returns whether hooks or a store have to fetch it.

@@ -84,7 +84,7 @@ struct OperatorTraits {
   bool leaves_memory_as_it_is = false;
   // Results depend on no tensor except for its shape, dtype or device, and on no random number.
   bool is_factory = false;
-  // For a factory, whether it takes tensors: zeros_like().
+  // A factory that takes a tensor and fills its result with a constant: ones_like(), new_full().
   bool makes_constants = false;
   bool fills_with_constant = false;  // its target: fill_(), zero_()
   bool overwrites = false;           // its target, independently of the earlier contents

@@ -83,7 +83,7 @@ class WatchedForward {
   absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
-  std::vector<RngState> generators;  // named by operators, before their first draw
+  std::vector<RngState> generators;  // those drawn from, before their first draw
   std::vector<at::Generator> drawn;  // generators that random operators have drawn from
   // Their states after each operator that drew from them. See Note [Shared generators].
   absl::flat_hash_map<std::uint32_t, std::uint64_t> positions;
