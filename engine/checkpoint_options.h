@@ -166,8 +166,8 @@ struct CheckpointOptions {
   // are found automatically.
   std::vector<at::Generator> generators = {};
 
-  // Called once, in forward, even if no gradient is recorded. The returned objects are entered
-  // around forward and each recomputation.
+  // Called once, in forward, even if no gradient is recorded. With gradients, the returned objects
+  // are entered around forward and each recomputation.
   std::function<RegionContexts()> context_fn = {};
 };
 

@@ -41,7 +41,7 @@
 namespace reprise::policies {
 
 // Return policies that answer PREFER_SAVE and PREFER_RECOMPUTE for each operator. save_everything()
-// retains more than a run without checkpointing: also results that backward never reads.
+// may retain more than a run without checkpointing does.
 [[nodiscard]] REPRISE_API PolicyHolder save_everything();
 [[nodiscard]] REPRISE_API PolicyHolder save_nothing();
 
