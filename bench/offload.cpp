@@ -50,7 +50,7 @@ struct Variant {
 };
 
 // Two saved tensors of a chain may be on their way out.
-std::vector<Variant> variants(std::size_t max_in_flight_bytes = 2 * 4 * kElements) {
+std::vector<Variant> variants(std::int64_t max_in_flight_bytes = 2 * 4 * kElements) {
   const auto saved_on_cpu = [](const Forward& forward) {
     const SaveOnCpuGuard guard({.pin_memory = true});
     return forward();

@@ -96,8 +96,8 @@ endfunction()
 # reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
 #              LABELS unit TIMEOUT 120 PROCESSORS 2 SANITIZED_FILTER "-*Slow*")
 #
-# Adds a GoogleTest program, one ctest test for each of its cases (one for all with a sanitizer, or
-# for those of SANITIZED_FILTER).
+# Adds a GoogleTest program, one ctest test per suite (one for all with a sanitizer, or for those of
+# SANITIZED_FILTER).
 # Its sources see torch/torch.h and gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT;PROCESSORS;SANITIZED_FILTER" "SOURCES;LINKS;LABELS")
@@ -132,15 +132,18 @@ function(reprise_test)
     endif()
     add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_brief=1 ${filter})
     set_tests_properties(${ARG_NAME} PROPERTIES
-      LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} ENVIRONMENT "${environment}")
+      LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} ENVIRONMENT "${environment}"
+      SKIP_RETURN_CODE 77)
     return()
   endif()
-  # Loading LibTorch takes seconds on a busy machine, and longer under a sanitizer.
-  gtest_discover_tests(${ARG_NAME}
-    DISCOVERY_TIMEOUT 180
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ARG_PROCESSORS}
-               ENVIRONMENT "${environment}"
-               SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+  # One ctest test per suite: loading LibTorch takes longer than most cases do.
+  set(suites "${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}_suites.cmake")
+  string(JOIN " " properties LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    PROCESSORS ${ARG_PROCESSORS} ENVIRONMENT "${environment}")
+  add_custom_command(TARGET ${ARG_NAME} POST_BUILD VERBATIM
+    COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${ARG_NAME}>" "-DOUTPUT=${suites}"
+      "-DPROPERTIES=${properties}" -P "${PROJECT_SOURCE_DIR}/cmake/AddSuites.cmake")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${suites}")
 endfunction()
 
 # reprise_bench(NAME scaling SOURCES scaling.cpp LINKS benchmark::benchmark)

@@ -56,8 +56,8 @@ Module& without_wrapper(Module& module) {
 // Walks the tree and collects the changes, without applying them.
 class Plan {
  public:
-  Plan(const Predicate& predicate, const CheckpointOptions& options)
-      : predicate_(predicate), options_(options) {}
+  Plan(const Predicate& predicate, CheckpointOptions options)
+      : predicate_(predicate), options_(std::move(options)) {}
 
   void visit(Module& module, const std::string& path, const std::optional<Slot>& slot) {
     if (auto* wrapper = dynamic_cast<CheckpointedAnyImpl*>(&module)) {
@@ -69,7 +69,7 @@ class Plan {
     visit_children(without_wrapper(module), path);
   }
 
-  std::size_t carry_out() && {
+  std::int64_t carry_out() && {
     for (auto& [module, options] : new_options_) {
       module->set_checkpoint_options(std::move(options));
     }
@@ -80,7 +80,7 @@ class Plan {
     for (CheckpointedAnyImpl* wrapper : wrappers_) {
       wrapper->share_state_of_inner();
     }
-    return accepted_.size();
+    return std::ssize(accepted_);
   }
 
  private:
@@ -144,7 +144,7 @@ class Plan {
   }
 
   const Predicate& predicate_;
-  const CheckpointOptions& options_;
+  const CheckpointOptions options_;
   std::vector<Replacement> replacements_;
   std::vector<NewOptions> new_options_;
   std::set<CheckpointedAnyImpl*> wrappers_;
@@ -154,9 +154,9 @@ class Plan {
 
 }  // namespace
 
-std::size_t apply_checkpointing(Module& module, const Predicate& predicate,
-                                const CheckpointOptions& options) {
-  Plan plan(predicate, options);
+std::int64_t apply_checkpointing(Module& module, const Predicate& predicate,
+                                 CheckpointOptions options) {
+  Plan plan(predicate, std::move(options));
   plan.visit(module, "", std::nullopt);
   return std::move(plan).carry_out();
 }

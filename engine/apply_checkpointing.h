@@ -52,10 +52,10 @@ namespace reprise {
 //
 // Throws std::invalid_argument naming the path of such a module, or whatever `predicate` throws;
 // then nothing has changed.
-REPRISE_API std::size_t apply_checkpointing(
+REPRISE_API std::int64_t apply_checkpointing(
     torch::nn::Module& module,
     const std::function<bool(const std::string& path, const torch::nn::Module& module)>& predicate,
-    const CheckpointOptions& options = {});
+    CheckpointOptions options = {});
 
 }  // namespace reprise
 

@@ -35,7 +35,7 @@ class ThreadStackEntry;
 
 class ActivationStore;
 
-// How the tensors that a recomputation saves are compared with those of forward, slot by slot.
+// How the tensors that a recomputation saves are compared with forward's, slot by slot.
 enum class DeterminismCheck {
   // Compares the number of saved tensors only. Reads of outside tensors in forward are not recorded
   // either, which makes regions of many small operators faster.
@@ -84,14 +84,14 @@ enum class ReplayMode : std::uint8_t {
   // is unrestricted.
   kFunction,
   // Tape replay: dispatches forward's operators again from a record of them, below autograd, and
-  // only those that are needed. The code is not called: it need neither be copyable nor exist. The
+  // only the needed ones. The code is not called: it need neither be copyable nor exist. The
   // mode of a `CheckpointScope`.
   kTape,
 };
 
 // For tape replays: the values that are computed when backward first asks for a saved tensor.
 enum class TapeFill : std::uint8_t {
-  kOnDemand,  // those that the tensor depends on
+  kOnDemand,  // what the tensor depends on
   kRegion,    // all that are wanted of the region
 };
 

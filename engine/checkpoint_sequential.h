@@ -57,7 +57,7 @@ namespace reprise {
 //
 // Follows torch.utils.checkpoint.checkpoint_sequential.
 template <engine_internal::FunctionList Functions, class Input>
-auto checkpoint_sequential(const CheckpointOptions& options, const Functions& functions,
+auto checkpoint_sequential(CheckpointOptions options, const Functions& functions,
                            std::int64_t segments, Input&& input) {
   auto all = engine_internal::copy_functions(functions);
   engine_internal::check_segments(segments, all.size());
@@ -93,12 +93,12 @@ auto checkpoint_sequential(const Functions& functions, std::int64_t segments, In
 // Throws: also std::invalid_argument that names the index and type of an element of another type,
 //   before any module runs.
 template <class FirstModule, class... OtherModules, engine_internal::FunctionList List, class Input>
-auto checkpoint_sequential(const CheckpointOptions& options, const List& modules,
-                           std::int64_t segments, Input&& input) {
+auto checkpoint_sequential(CheckpointOptions options, const List& modules, std::int64_t segments,
+                           Input&& input) {
   using FirstImpl = engine_internal::ModuleImplementationT<FirstModule>;
   using Value = std::decay_t<decltype(std::declval<FirstImpl&>().forward(std::declval<Input>()))>;
   return checkpoint_sequential(
-      options,
+      std::move(options),
       engine_internal::functions_of_modules<
           Value, FirstImpl, engine_internal::ModuleImplementationT<OtherModules>...>(modules),
       segments, std::forward<Input>(input));

@@ -4,7 +4,7 @@
 // File: checkpointed.h
 //
 // Modules whose forward is a region: `Checkpointed<Linear>` is declared in place of `Linear`. Names
-// of parameters, buffers and archive keys are those of the inner module, so archives load both
+// of parameters, buffers and archive keys are the inner module's, so archives load both
 // ways.
 //
 // Not for a span that is not one module's forward: call `checkpoint()`. Not for a model that exists
@@ -47,7 +47,7 @@ namespace reprise {
 //   arguments work through `Checkpointed::operator()` and in torch::nn::Sequential; a direct call
 //   of `forward` takes all arguments. A forward that is a template or overloaded
 //   (torch::nn::SequentialImpl) becomes one of a tensor in and a tensor out.
-// clone() keeps the options. A parent's clone() has those that its reset() gives.
+// clone() keeps the options. A parent's clone() has the options that its reset() gives.
 template <class M, class Signature = engine_internal::ForwardSignatureT<M>>
 class CheckpointedImpl {
   static_assert(!std::same_as<M, M>, "Checkpointed: M has no forward that a region can run");

@@ -68,8 +68,7 @@ ConfigurationPtr make(const ActivationCheckpointingConfig& config,
   if (config.cpu_checkpointing) {
     last = stores::host();
   } else if (config.contiguous_memory_optimization) {
-    last = stores::slab(
-        {.initial_tensors = static_cast<std::size_t>(config.number_checkpoints.value_or(0))});
+    last = stores::slab({.initial_tensors = config.number_checkpoints.value_or(0)});
   }
   if (last) {
     store = store ? std::move(store) | std::move(last) : std::move(last);

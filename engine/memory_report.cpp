@@ -67,14 +67,14 @@ std::string MemoryReport::to_string() const {
   if (!regions.empty()) {
     out << '\n'
         << std::left << std::setw(24) << "region" << std::right << std::setw(6) << "runs"
-        << std::setw(13) << "forward ms" << std::setw(8) << "slots" << std::setw(13)
+        << std::setw(13) << "forward ms" << std::setw(8) << "saved" << std::setw(13)
         << "dropped MiB" << std::setw(10) << "kept MiB" << std::setw(9) << "replays"
         << std::setw(12) << "replay ms" << '\n';
   }
   for (const RegionReport& region : regions) {
     out << std::left << std::setw(24) << region.name << std::right << std::setw(6) << region.runs
-        << std::setw(13) << milliseconds(region.forward_time) << std::setw(8) << region.slots
-        << std::setw(13) << mebibytes(region.dropped_bytes) << std::setw(10)
+        << std::setw(13) << milliseconds(region.forward_time) << std::setw(8)
+        << region.saved_tensors << std::setw(13) << mebibytes(region.dropped_bytes) << std::setw(10)
         << mebibytes(region.kept_bytes) << std::setw(9) << region.replays << std::setw(12)
         << milliseconds(region.replay_time) << '\n';
   }

@@ -45,16 +45,16 @@ struct OperatorReport {
   std::int64_t kept_bytes = 0;     // of their results; results that are not needed are not saved
   std::int64_t dropped_bytes = 0;  // of their other results
   std::int64_t replays = 0;        // calls that a recomputation repeated
-  std::chrono::nanoseconds replay_time{0};  // host time of those
+  std::chrono::nanoseconds replay_time{0};  // their host time
 };
 
 // All regions of one name since the collection began.
 struct RegionReport {
   std::string name;
   std::int64_t runs = 0;                     // forward runs
-  std::chrono::nanoseconds forward_time{0};  // host time of those
-  std::int64_t slots = 0;                    // tensors that autograd saved
-  std::int64_t dropped_bytes = 0;            // bytes of those tensors, each storage once per run
+  std::chrono::nanoseconds forward_time{0};  // their host time
+  std::int64_t saved_tensors = 0;            // by autograd, in forward
+  std::int64_t dropped_bytes = 0;            // their bytes, each storage once per run
   // Bytes of the inputs and of the results that a policy saves, before a store reduces them (to a
   // shard, a file, fewer bits); the store has counters of its own.
   std::int64_t kept_bytes = 0;

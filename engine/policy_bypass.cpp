@@ -10,16 +10,16 @@
 namespace reprise {
 namespace {
 
-thread_local hooks_internal::ThreadStack<std::monostate> bypasses;
+thread_local hooks_internal::ThreadStack<std::monostate> t_bypasses;
 
 }  // namespace
 
-PolicyBypassGuard::PolicyBypassGuard() : entry_(bypasses.push({})) {}
-PolicyBypassGuard::~PolicyBypassGuard() { bypasses.end(*entry_); }
+PolicyBypassGuard::PolicyBypassGuard() : entry_(t_bypasses.push({})) {}
+PolicyBypassGuard::~PolicyBypassGuard() { t_bypasses.end(*entry_); }
 
 namespace engine_internal {
 
-bool is_bypassed() noexcept { return bypasses.innermost() != nullptr; }
+bool is_bypassed() noexcept { return t_bypasses.innermost() != nullptr; }
 
 }  // namespace engine_internal
 }  // namespace reprise

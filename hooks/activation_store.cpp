@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise {

@@ -66,7 +66,7 @@ class REPRISE_API StoredTensor {
   virtual at::Tensor get_own();
 
   // Returns the bytes held on the tensor's device for it now.
-  [[nodiscard]] virtual std::size_t device_bytes() const = 0;
+  [[nodiscard]] virtual std::int64_t device_bytes() const = 0;
 };
 
 class REPRISE_API ActivationStore {

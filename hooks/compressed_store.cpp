@@ -4,14 +4,14 @@
 
 #include <utility>
 
-#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/background/background_offloader.h"
 #include "reprise/hooks/background/compression.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/put_storage.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/put_storage.h"
 
 namespace reprise {
 
-using hooks_internal::BackgroundMemory;
+using hooks_internal::BackgroundOffloader;
 using hooks_internal::Place;
 
 namespace {
@@ -20,11 +20,10 @@ using Count = std::shared_ptr<std::atomic<std::int64_t>>;
 
 class CompressedPlace final : public Place {
  public:
-  CompressedPlace(const CompressedOptions& options, Count count,
-                  std::shared_ptr<ActivationStore> next)
+  CompressedPlace(CompressedOptions options, Count count, std::shared_ptr<ActivationStore> next)
       : options_(options), count_(std::move(count)), next_(std::move(next)) {}
 
-  bool write(const std::byte* bytes, std::size_t size) override {
+  bool write(const std::byte* bytes, std::int64_t size) override {
     auto compressed = hooks_internal::compress(bytes, size, options_.level, options_.max_ratio);
     if (!compressed) {
       return false;
@@ -35,11 +34,11 @@ class CompressedPlace final : public Place {
     return true;
   }
 
-  void read(std::byte* bytes, std::size_t size) override {
+  void read(std::byte* bytes, std::int64_t size) override {
     hooks_internal::decompress({stored_->get(), element_size_}, bytes, size);
   }
 
-  [[nodiscard]] std::size_t memory_bytes() const override { return stored_->device_bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return stored_->device_bytes(); }
 
  private:
   const CompressedOptions options_;
@@ -49,27 +48,27 @@ class CompressedPlace final : public Place {
   std::size_t element_size_ = 1;
 };
 
-std::shared_ptr<BackgroundMemory> make_memory(const CompressedOptions& options,
-                                              const Count& count) {
+std::shared_ptr<BackgroundOffloader> make_memory(CompressedOptions options, const Count& count) {
   hooks_internal::check_compression_level(options.level);
-  return std::make_shared<BackgroundMemory>(hooks_internal::BackgroundOptions{
+  return std::make_shared<BackgroundOffloader>(hooks_internal::BackgroundOptions{
       .name = "stores.compressed",
       .min_bytes = options.min_bytes,
       .max_in_flight_bytes = options.max_in_flight_bytes,
       .keep_last = options.keep_last,
       .throws_failures = true,
-      .find_place = [options, count](std::size_t, const std::shared_ptr<ActivationStore>& next) {
+      .find_place = [options, count](std::int64_t, const std::shared_ptr<ActivationStore>& next) {
         return std::make_unique<CompressedPlace>(options, count, next);
       }});
 }
 
 }  // namespace
 
-CompressedStore::CompressedStore(const CompressedOptions& options)
+CompressedStore::CompressedStore(CompressedOptions options)
     : compressed_bytes_(std::make_shared<std::atomic<std::int64_t>>(0)),
       memory_(make_memory(options, compressed_bytes_)) {}
 
-CompressedStore::CompressedStore(Count compressed_bytes, std::shared_ptr<BackgroundMemory> memory,
+CompressedStore::CompressedStore(Count compressed_bytes,
+                                 std::shared_ptr<BackgroundOffloader> memory,
                                  std::shared_ptr<ActivationStore> next)
     : compressed_bytes_(std::move(compressed_bytes)),
       memory_(std::move(memory)),
@@ -95,7 +94,7 @@ void CompressedStore::flush() { memory_->flush(); }
 
 namespace stores {
 
-std::shared_ptr<CompressedStore> compressed(const CompressedOptions& options) {
+std::shared_ptr<CompressedStore> compressed(CompressedOptions options) {
   return std::make_shared<CompressedStore>(options);
 }
 

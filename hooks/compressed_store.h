@@ -31,7 +31,7 @@
 namespace reprise {
 
 namespace hooks_internal {
-class BackgroundMemory;
+class BackgroundOffloader;
 }  // namespace hooks_internal
 
 struct CompressedOptions {
@@ -43,13 +43,13 @@ struct CompressedOptions {
   double max_ratio = 0.9;
 
   // Smaller tensors are forwarded.
-  std::size_t min_bytes = std::size_t{64} << 10;
+  std::int64_t min_bytes = std::int64_t{64} << 10;
 
   // Maximum bytes of tensors being compressed. Beyond it, put() waits.
-  std::size_t max_in_flight_bytes = std::size_t{256} << 20;
+  std::int64_t max_in_flight_bytes = std::int64_t{256} << 20;
 
   // The number of last tensors that stay uncompressed: backward asks for them immediately.
-  std::size_t keep_last = 1;
+  std::int64_t keep_last = 1;
 };
 
 struct CompressedCounters : BackgroundCounters {
@@ -60,7 +60,7 @@ struct CompressedCounters : BackgroundCounters {
 class REPRISE_API CompressedStore final : public ActivationStore {
  public:
   // Throws: std::invalid_argument for a level that Zstandard does not have.
-  explicit CompressedStore(const CompressedOptions& options);
+  explicit CompressedStore(CompressedOptions options);
   ~CompressedStore() override;
 
   // As DiskStore::put(), with memory in place of the disk: two threads compress, and decompress at
@@ -77,11 +77,12 @@ class REPRISE_API CompressedStore final : public ActivationStore {
 
  private:
   using Count = std::shared_ptr<std::atomic<std::int64_t>>;
-  CompressedStore(Count compressed_bytes, std::shared_ptr<hooks_internal::BackgroundMemory> memory,
+  CompressedStore(Count compressed_bytes,
+                  std::shared_ptr<hooks_internal::BackgroundOffloader> memory,
                   std::shared_ptr<ActivationStore> next);
 
   const Count compressed_bytes_;
-  const std::shared_ptr<hooks_internal::BackgroundMemory> memory_;
+  const std::shared_ptr<hooks_internal::BackgroundOffloader> memory_;
   const std::shared_ptr<ActivationStore> next_;
 };
 
@@ -90,7 +91,7 @@ namespace stores {
 // Returns a CompressedStore. Its tensors come back in memory of their own, unless the original
 // still exists.
 [[nodiscard]] REPRISE_API std::shared_ptr<CompressedStore> compressed(
-    const CompressedOptions& options = {});
+    CompressedOptions options = {});
 
 }  // namespace stores
 

@@ -9,14 +9,15 @@
 #include <system_error>
 #include <utility>
 
-#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/background/background_offloader.h"
 #include "reprise/hooks/background/disk_file.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/put_storage.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/option_checks.h"
+#include "reprise/hooks/stored/put_storage.h"
 
 namespace reprise {
 
-using hooks_internal::BackgroundMemory;
+using hooks_internal::BackgroundOffloader;
 using hooks_internal::DiskFile;
 using hooks_internal::Extent;
 using hooks_internal::Place;
@@ -24,6 +25,7 @@ using hooks_internal::Place;
 namespace {
 
 std::string directory_of(const DiskOptions& options) {
+  hooks_internal::check_not_negative("stores.disk", {{"max_disk_bytes", options.max_disk_bytes}});
   if (!options.directory.empty()) {
     return options.directory;
   }
@@ -43,24 +45,24 @@ class DiskPlace final : public Place {
   DiskPlace(const DiskPlace&) = delete;
   DiskPlace& operator=(const DiskPlace&) = delete;
 
-  bool write(const std::byte* bytes, std::size_t size) override {
+  bool write(const std::byte* bytes, std::int64_t size) override {
     file_->write(extent_, bytes, size);
     return true;
   }
-  void read(std::byte* bytes, std::size_t size) override { file_->read(extent_, bytes, size); }
+  void read(std::byte* bytes, std::int64_t size) override { file_->read(extent_, bytes, size); }
 
  private:
   const std::shared_ptr<DiskFile> file_;
   const Extent extent_;
 };
 
-std::shared_ptr<BackgroundMemory> make_memory(const DiskOptions& options,
-                                              const std::shared_ptr<DiskFile>& file) {
-  const auto find_place = [file](std::size_t bytes, const std::shared_ptr<ActivationStore>&) {
+std::shared_ptr<BackgroundOffloader> make_memory(const DiskOptions& options,
+                                                 const std::shared_ptr<DiskFile>& file) {
+  const auto find_place = [file](std::int64_t bytes, const std::shared_ptr<ActivationStore>&) {
     const auto extent = file->reserve(bytes);
     return extent ? std::make_unique<DiskPlace>(file, *extent) : nullptr;
   };
-  return std::make_shared<BackgroundMemory>(
+  return std::make_shared<BackgroundOffloader>(
       hooks_internal::BackgroundOptions{.name = "stores.disk",
                                         .min_bytes = options.min_bytes,
                                         .max_in_flight_bytes = options.max_in_flight_bytes,
@@ -71,12 +73,12 @@ std::shared_ptr<BackgroundMemory> make_memory(const DiskOptions& options,
 
 }  // namespace
 
-DiskStore::DiskStore(const DiskOptions& options)
+DiskStore::DiskStore(DiskOptions options)
     : file_(std::make_shared<DiskFile>(directory_of(options), options.max_disk_bytes,
                                        options.direct)),
       memory_(make_memory(options, file_)) {}
 
-DiskStore::DiskStore(std::shared_ptr<DiskFile> file, std::shared_ptr<BackgroundMemory> memory,
+DiskStore::DiskStore(std::shared_ptr<DiskFile> file, std::shared_ptr<BackgroundOffloader> memory,
                      std::shared_ptr<ActivationStore> next)
     : file_(std::move(file)), memory_(std::move(memory)), next_(std::move(next)) {}
 
@@ -103,8 +105,8 @@ void DiskStore::release_unused() { file_->release_unused(); }
 
 namespace stores {
 
-std::shared_ptr<DiskStore> disk(const DiskOptions& options) {
-  return std::make_shared<DiskStore>(options);
+std::shared_ptr<DiskStore> disk(DiskOptions options) {
+  return std::make_shared<DiskStore>(std::move(options));
 }
 
 }  // namespace stores

@@ -35,7 +35,7 @@
 namespace reprise {
 
 namespace hooks_internal {
-class BackgroundMemory;
+class BackgroundOffloader;
 class DiskFile;
 }  // namespace hooks_internal
 
@@ -52,18 +52,18 @@ struct DiskOptions {
   std::string directory = {};
 
   // Smaller tensors are forwarded.
-  std::size_t min_bytes = std::size_t{64} << 10;
+  std::int64_t min_bytes = std::int64_t{64} << 10;
 
   // Maximum size of the file. Tensors beyond it are forwarded.
-  std::size_t max_disk_bytes = std::numeric_limits<std::size_t>::max();
+  std::int64_t max_disk_bytes = std::numeric_limits<std::int64_t>::max();
 
   DiskFull when_full = DiskFull::kThrow;
 
   // Maximum bytes of tensors being written. Beyond it, put() waits for the disk.
-  std::size_t max_in_flight_bytes = std::size_t{256} << 20;
+  std::int64_t max_in_flight_bytes = std::int64_t{256} << 20;
 
   // The number of last tensors that stay in memory: backward asks for them immediately.
-  std::size_t keep_last = 1;
+  std::int64_t keep_last = 1;
 
   // Bypasses the system's page cache, which would hold a second copy in memory, if the file system
   // supports that.
@@ -71,7 +71,7 @@ struct DiskOptions {
 };
 
 struct DiskCounters : BackgroundCounters {
-  std::size_t disk_bytes = 0;  // of the file, in use
+  std::int64_t disk_bytes = 0;  // of the file, in use
 };
 
 // See stores::disk().
@@ -80,7 +80,7 @@ class REPRISE_API DiskStore final : public ActivationStore {
   // Creates the file.
   //
   // Throws: c10::Error if it cannot.
-  explicit DiskStore(const DiskOptions& options);
+  explicit DiskStore(DiskOptions options);
   ~DiskStore() override;
 
   // Two threads, shared by all stores that work in the background, write and read. They copy a
@@ -103,11 +103,11 @@ class REPRISE_API DiskStore final : public ActivationStore {
 
  private:
   DiskStore(std::shared_ptr<hooks_internal::DiskFile> file,
-            std::shared_ptr<hooks_internal::BackgroundMemory> memory,
+            std::shared_ptr<hooks_internal::BackgroundOffloader> memory,
             std::shared_ptr<ActivationStore> next);
 
   const std::shared_ptr<hooks_internal::DiskFile> file_;
-  const std::shared_ptr<hooks_internal::BackgroundMemory> memory_;
+  const std::shared_ptr<hooks_internal::BackgroundOffloader> memory_;
   const std::shared_ptr<ActivationStore> next_;
 };
 
@@ -115,7 +115,7 @@ namespace stores {
 
 // Returns a DiskStore. Its tensors come back in memory of their own, unless the original still
 // exists.
-[[nodiscard]] REPRISE_API std::shared_ptr<DiskStore> disk(const DiskOptions& options = {});
+[[nodiscard]] REPRISE_API std::shared_ptr<DiskStore> disk(DiskOptions options = {});
 
 }  // namespace stores
 

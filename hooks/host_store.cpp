@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "reprise/hooks/host/host_offloader.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/offload_store.h"
-#include "reprise/hooks/storage/put_storage.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/offload_store.h"
+#include "reprise/hooks/stored/put_storage.h"
 
 namespace reprise {
 

@@ -11,7 +11,7 @@
 //
 // Example:
 //
-//   auto host = reprise::stores::host({.max_host_bytes = std::size_t{8} << 30});
+//   auto host = reprise::stores::host({.max_host_bytes = 8LL << 30});
 //   {
 //     reprise::StoreGuard guard(reprise::stores::packed() | host);
 //     loss = model->forward(x).sum();
@@ -43,11 +43,11 @@ struct HostOptions {
   bool pin_memory = true;
 
   // Smaller tensors are forwarded.
-  std::size_t min_bytes = 4096;
+  std::int64_t min_bytes = 4096;
 
   // Maximum host memory of the store, including buffers for reuse. Tensors beyond it are forwarded:
   // they go to the next store, or stay on their device.
-  std::size_t max_host_bytes = std::numeric_limits<std::size_t>::max();
+  std::int64_t max_host_bytes = std::numeric_limits<std::int64_t>::max();
 
   // Maximum time for which put() waits for another thread to release host memory before it
   // forwards.
@@ -55,13 +55,13 @@ struct HostOptions {
 
   // Maximum device memory of tensors being copied out. Beyond it, the computation waits for the
   // oldest copy.
-  std::size_t max_in_flight_bytes = std::size_t{256} << 20;
+  std::int64_t max_in_flight_bytes = std::int64_t{256} << 20;
 
   // Device-memory budget in bytes. When exceeded, the oldest tensors are offloaded first.
-  std::size_t max_device_bytes = 0;
+  std::int64_t max_device_bytes = 0;
 
   // The number of last tensors that stay on the device: backward asks for them immediately.
-  std::size_t keep_last = 1;
+  std::int64_t keep_last = 1;
 };
 
 struct HostCounters {
@@ -73,9 +73,9 @@ struct HostCounters {
   std::chrono::nanoseconds wait_time{0};  // in which the backward stream was blocked on them
   std::int64_t put_waits = 0;             // copies out that blocked forward's stream
   std::chrono::nanoseconds put_wait_time{0};
-  std::size_t host_bytes = 0;       // allocated by the store now
-  std::size_t in_flight_bytes = 0;  // on the device, being copied out
-  std::size_t resident_bytes = 0;   // on the device, not being copied
+  std::int64_t host_bytes = 0;       // allocated by the store now
+  std::int64_t in_flight_bytes = 0;  // on the device, being copied out
+  std::int64_t resident_bytes = 0;   // on the device, not being copied
 };
 
 // See stores::host().

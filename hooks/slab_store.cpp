@@ -4,18 +4,18 @@
 
 #include <utility>
 
-#include "reprise/hooks/slab/slab_memory.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/put_storage.h"
+#include "reprise/hooks/slab/slab_pool.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/put_storage.h"
 
 namespace reprise {
 
-using hooks_internal::SlabMemory;
+using hooks_internal::SlabPool;
 
-SlabStore::SlabStore(const SlabOptions& options)
-    : SlabStore(std::make_shared<SlabMemory>(options), nullptr) {}
+SlabStore::SlabStore(SlabOptions options)
+    : SlabStore(std::make_shared<SlabPool>(options), nullptr) {}
 
-SlabStore::SlabStore(std::shared_ptr<SlabMemory> memory, std::shared_ptr<ActivationStore> next)
+SlabStore::SlabStore(std::shared_ptr<SlabPool> memory, std::shared_ptr<ActivationStore> next)
     : memory_(std::move(memory)), next_(std::move(next)) {}
 
 SlabStore::~SlabStore() = default;
@@ -31,7 +31,7 @@ std::shared_ptr<ActivationStore> SlabStore::followed_by(std::shared_ptr<Activati
 
 SlabCounters SlabStore::counters() const { return memory_->counters(); }
 
-std::shared_ptr<SlabStore> stores::slab(const SlabOptions& options) {
+std::shared_ptr<SlabStore> stores::slab(SlabOptions options) {
   return std::make_shared<SlabStore>(options);
 }
 

@@ -30,41 +30,41 @@
 namespace reprise {
 
 namespace hooks_internal {
-class SlabMemory;
+class SlabPool;
 }  // namespace hooks_internal
 
 struct SlabOptions {
   // Size of the slab that the first tensor of a device creates. 0: each tensor of the first step
   // gets a slab of its own, and the next step one slab with space for all that existed at a time.
-  std::size_t initial_bytes = 0;
+  std::int64_t initial_bytes = 0;
 
   // The same, as a number of tensors as large as the first.
-  std::size_t initial_tensors = 0;
+  std::int64_t initial_tensors = 0;
 
   // Smaller tensors are forwarded.
-  std::size_t min_bytes = 4096;
+  std::int64_t min_bytes = 4096;
 };
 
 // Over all devices.
 struct SlabCounters {
-  std::size_t slab_bytes = 0;  // memory of the store
-  std::size_t used_bytes = 0;  // the part used by tensors, each rounded up to a multiple of 512
-  std::size_t peak_used_bytes = 0;     // its maximum
-  std::size_t largest_free_bytes = 0;  // the largest free piece
-  std::int64_t slabs = 0;              // pieces of memory: 1 per device from the second step on
-  std::int64_t growths = 0;            // slabs created because a sized one was full
+  std::int64_t slab_bytes = 0;  // memory of the store
+  std::int64_t used_bytes = 0;  // the part used by tensors, each rounded up to a multiple of 512
+  std::int64_t peak_used_bytes = 0;     // its maximum
+  std::int64_t largest_free_bytes = 0;  // the largest free piece
+  std::int64_t slabs = 0;               // pieces of memory: 1 per device from the second step on
+  std::int64_t growths = 0;             // slabs created because a sized one was full
 };
 
 // See stores::slab().
 class REPRISE_API SlabStore final : public ActivationStore {
  public:
-  explicit SlabStore(const SlabOptions& options);
+  explicit SlabStore(SlabOptions options);
   ~SlabStore() override;
 
   // Each storage is stored once, however many views of it are put; for views smaller than half of
   // their storage, the elements. get() returns a view of the slab, of any dtype; modifying it is an
   // error in the next get(). A part of the slab is reusable when the stored tensors and all results
-  // of get() are destroyed, on any stream; its next user waits for those. If a sized slab is full,
+  // of get() are destroyed, on any stream; its next user waits for them. If a sized slab is full,
   // another one is created, with one warning; when the store is empty, one slab replaces all of
   // them. Indices and values of sparse tensors are stored like dense tensors. Forwards small
   // tensors, nested and quantized ones.
@@ -77,10 +77,10 @@ class REPRISE_API SlabStore final : public ActivationStore {
   [[nodiscard]] SlabCounters counters() const;
 
  private:
-  SlabStore(std::shared_ptr<hooks_internal::SlabMemory> memory,
+  SlabStore(std::shared_ptr<hooks_internal::SlabPool> memory,
             std::shared_ptr<ActivationStore> next);
 
-  const std::shared_ptr<hooks_internal::SlabMemory> memory_;
+  const std::shared_ptr<hooks_internal::SlabPool> memory_;
   const std::shared_ptr<ActivationStore> next_;
 };
 
@@ -88,7 +88,7 @@ namespace stores {
 
 // Returns a SlabStore. After DeepSpeed's contiguous_memory_optimization, but without its count of
 // layers, and for tensors of any size and dtype, in any order of forward and backward.
-[[nodiscard]] REPRISE_API std::shared_ptr<SlabStore> slab(const SlabOptions& options = {});
+[[nodiscard]] REPRISE_API std::shared_ptr<SlabStore> slab(SlabOptions options = {});
 
 }  // namespace stores
 

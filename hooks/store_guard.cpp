@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "reprise/hooks/seam/hook_stack.h"
-#include "reprise/hooks/storage/store_hooks.h"
+#include "reprise/hooks/stored/store_hooks.h"
 
 namespace reprise {
 namespace {

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/hooks/stores.h"
 
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/stored/kept_tensor.h"
 
 namespace reprise::stores {
 namespace {

@@ -33,7 +33,7 @@ namespace reprise::stores {
 
 struct PackedOptions {
   // Smaller tensors are forwarded unchanged.
-  std::size_t min_bytes = 1024;
+  std::int64_t min_bytes = 1024;
   // Checks whether all elements of a floating-point or complex tensor have the same bits, and
   // stores one of them if so. Reads the whole tensor, and synchronises with the device.
   bool find_constants = false;
@@ -64,14 +64,14 @@ struct QuantizedOptions {
   // Rounds up or down with the probabilities that preserve the mean, by generators of the store's
   // own: LibTorch's are not used.
   bool stochastic_rounding = false;
-  std::uint64_t seed = 0;  // of those generators
+  std::uint64_t seed = 0;  // of these generators
   // Smaller tensors are forwarded unchanged.
-  std::size_t min_bytes = 4096;
+  std::int64_t min_bytes = 4096;
 };
 
 // Returns a store that quantises floating-point tensors (float16, bfloat16, float32, float64) to
 // one byte per element and one scale per block; the last block is padded. **Lossy**: gradients
-// differ from those without it. With `a` the largest magnitude in an element's block and `x` the
+// differ from a run without it. With `a` the largest magnitude in an element's block and `x` the
 // element, the error before rounding to the original dtype is at most (if the scale, a / 127 or a /
 // 448, is a normal number)
 //

@@ -13,8 +13,8 @@
 namespace reprise {
 namespace {
 
-[[noreturn]] void refuse(const std::string& words) {
-  throw std::invalid_argument("[partition.read_launch_environment] " + words);
+[[noreturn]] void refuse(const std::string& message) {
+  throw std::invalid_argument("[partition.read_launch_environment] " + message);
 }
 
 std::optional<std::string> from_process(const std::string& name) {

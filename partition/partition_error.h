@@ -7,7 +7,7 @@
 // has failed, or requests another collective. The message names the ranks and their requests. The
 // group is unusable afterwards: end the program, or make another group.
 //
-// Not for invalid options: those throw `std::invalid_argument`.
+// Not for invalid options, which throw `std::invalid_argument`.
 //
 // Example:
 //

@@ -8,8 +8,8 @@
 
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/storage/memory_layout.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/sparse_parts.h"
 #include "reprise/partition/gathering/gatherer.h"
 #include "reprise/partition/gathering/partitioned_slab.h"
 
@@ -38,10 +38,10 @@ void add_to(std::vector<SlabMembers>& slabs, c10::Device device, std::size_t pos
 }  // namespace
 
 PartitionedStore::PartitionedStore(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                   const PartitionedOptions& options)
+                                   PartitionedOptions options)
     : PartitionedStore(std::make_shared<Gatherer>(group, options), options.min_bytes, nullptr) {}
 
-PartitionedStore::PartitionedStore(std::shared_ptr<Gatherer> gatherer, std::size_t min_bytes,
+PartitionedStore::PartitionedStore(std::shared_ptr<Gatherer> gatherer, std::int64_t min_bytes,
                                    std::shared_ptr<ActivationStore> next)
     : gatherer_(std::move(gatherer)), min_bytes_(min_bytes), next_(std::move(next)) {}
 
@@ -62,7 +62,7 @@ std::vector<std::unique_ptr<StoredTensor>> PartitionedStore::put_all(
     if (hooks_internal::is_sparse(tensor)) {
       stored[i] = hooks_internal::put_parts(*this, tensor);
     } else if (gatherer_->size() > 1 && hooks_internal::is_dense(tensor) && tensor.numel() > 0 &&
-               tensor.nbytes() >= min_bytes_) {
+               hooks_internal::byte_count(tensor) >= min_bytes_) {
       add_to(slabs, tensor.device(), i);
     } else {
       stored[i] = next->put(tensor);
@@ -75,7 +75,7 @@ std::vector<std::unique_ptr<StoredTensor>> PartitionedStore::put_all(
       together.push_back(tensors[position]);
     }
     const auto slab =
-        PartitionedSlab::put(gatherer_, together, *next, /*is_handed_on=*/next_ != nullptr, owner);
+        PartitionedSlab::put(gatherer_, together, *next, /*is_forwarded=*/next_ != nullptr, owner);
     for (std::size_t part = 0; part < together.size(); ++part) {
       stored[members.positions[part]] = std::make_unique<SlabEntry>(slab, part);
     }
@@ -94,7 +94,7 @@ PartitionedCounters PartitionedStore::counters() const { return gatherer_->count
 namespace stores {
 
 std::shared_ptr<PartitionedStore> partitioned(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                              const PartitionedOptions& options) {
+                                              PartitionedOptions options) {
   return std::make_shared<PartitionedStore>(group, options);
 }
 

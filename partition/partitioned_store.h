@@ -46,7 +46,7 @@ class Gatherer;
 
 struct PartitionedOptions {
   // Smaller tensors are forwarded whole.
-  std::size_t min_bytes = 4096;
+  std::int64_t min_bytes = 4096;
 
   // Before each gather the ranks exchange, over the store of the group's rendezvous, a description
   // of it: dtypes, shapes and a hash of the values that were put. If they disagree, or a rank has
@@ -58,8 +58,8 @@ struct PartitionedOptions {
 };
 
 struct PartitionedCounters {
-  std::size_t gathers = 0;  // collectives that were started
-  std::size_t gathered_bytes = 0;
+  std::int64_t gathers = 0;  // collectives that were started
+  std::int64_t gathered_bytes = 0;
 };
 
 // See stores::partitioned().
@@ -69,7 +69,7 @@ class REPRISE_API PartitionedStore final : public ActivationStore {
   //
   // Throws: std::invalid_argument if it is null or, with check_order, has no c10d::Store.
   explicit PartitionedStore(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                            const PartitionedOptions& options = {});
+                            PartitionedOptions options = {});
   ~PartitionedStore() override;
 
   // Copies this rank's shard into memory of its own, so that the tensor can be freed. Does not
@@ -97,11 +97,11 @@ class REPRISE_API PartitionedStore final : public ActivationStore {
   [[nodiscard]] PartitionedCounters counters() const;
 
  private:
-  PartitionedStore(std::shared_ptr<partition_internal::Gatherer> gatherer, std::size_t min_bytes,
+  PartitionedStore(std::shared_ptr<partition_internal::Gatherer> gatherer, std::int64_t min_bytes,
                    std::shared_ptr<ActivationStore> next);
 
   const std::shared_ptr<partition_internal::Gatherer> gatherer_;
-  const std::size_t min_bytes_;
+  const std::int64_t min_bytes_;
   const std::shared_ptr<ActivationStore> next_;
 };
 
@@ -110,7 +110,7 @@ namespace stores {
 // Returns a PartitionedStore. Its tensors come back in memory of their own, with the layout of
 // packed().
 [[nodiscard]] REPRISE_API std::shared_ptr<PartitionedStore> partitioned(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartitionedOptions& options = {});
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group, PartitionedOptions options = {});
 
 }  // namespace stores
 

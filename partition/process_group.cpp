@@ -41,7 +41,7 @@ bool has_gloo() noexcept { return partition_internal::has_gloo_backend(); }
 bool has_nccl() noexcept { return partition_internal::has_nccl_backend(); }
 
 c10::intrusive_ptr<ProcessGroup> init_process_group(const LaunchEnvironment& environment,
-                                                    const ProcessGroupOptions& options) {
+                                                    ProcessGroupOptions options) {
   if (!has_gloo() && !has_nccl()) {
     C10_THROW_ERROR(NotImplementedError,
                     "[partition.init_process_group] there is nothing to make a group over: Reprise "
@@ -64,7 +64,7 @@ c10::intrusive_ptr<ProcessGroup> init_process_group(const LaunchEnvironment& env
   return group;
 }
 
-c10::intrusive_ptr<ProcessGroup> init_process_group_from_env(const ProcessGroupOptions& options) {
+c10::intrusive_ptr<ProcessGroup> init_process_group_from_env(ProcessGroupOptions options) {
   return init_process_group(read_launch_environment(), options);
 }
 

@@ -45,11 +45,11 @@ struct ProcessGroupOptions {
 //   c10::NotImplementedError if Reprise was built with neither Gloo nor NCCL; c10d's errors if
 //   ranks do not arrive in time.
 [[nodiscard]] REPRISE_API c10::intrusive_ptr<c10d::ProcessGroup> init_process_group_from_env(
-    const ProcessGroupOptions& options = {});
+    ProcessGroupOptions options = {});
 
 // The same for an explicit environment.
 [[nodiscard]] REPRISE_API c10::intrusive_ptr<c10d::ProcessGroup> init_process_group(
-    const LaunchEnvironment& environment, const ProcessGroupOptions& options = {});
+    const LaunchEnvironment& environment, ProcessGroupOptions options = {});
 
 }  // namespace reprise
 

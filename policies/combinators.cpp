@@ -36,14 +36,14 @@ class Combinator final : public Policy {
 
   std::shared_ptr<Policy> begin_region() override {
     Parts parts = parts_;
-    bool any_starts_anew = false;
+    bool any_is_fresh = false;
     for (std::shared_ptr<Policy>& part : parts) {
-      if (std::shared_ptr<Policy> anew = part->begin_region()) {
-        part = std::move(anew);
-        any_starts_anew = true;
+      if (std::shared_ptr<Policy> fresh = part->begin_region()) {
+        part = std::move(fresh);
+        any_is_fresh = true;
       }
     }
-    return any_starts_anew ? std::make_shared<Combinator>(std::move(parts), combine_) : nullptr;
+    return any_is_fresh ? std::make_shared<Combinator>(std::move(parts), combine_) : nullptr;
   }
 
   std::vector<std::string> unmatched() const override {

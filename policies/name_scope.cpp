@@ -41,17 +41,17 @@ class Names {
   std::vector<std::shared_ptr<ThreadStackEntry>> entries_;
 };
 
-thread_local Names names;
+thread_local Names t_names;
 
 }  // namespace
 
 NameScope::NameScope(std::string name) {
   policies_internal::check_path(name, "policies.NameScope");
-  entry_ = names.push(std::move(name));
+  entry_ = t_names.push(std::move(name));
 }
 
 NameScope::~NameScope() { entry_->end(); }
 
-std::span<const std::string> NameScope::current() noexcept { return names.get(); }
+std::span<const std::string> NameScope::current() noexcept { return t_names.get(); }
 
 }  // namespace reprise

@@ -28,7 +28,7 @@ using rng_internal::is_in_use;
 
 // Number of restored states on this thread; tells `RngSnapshot::complete` that a generator may have
 // been drawn from although its state is unchanged.
-thread_local std::uint64_t restores_on_this_thread = 0;
+thread_local std::uint64_t t_restores = 0;
 
 const c10::TensorImpl& check_state_tensor(const c10::intrusive_ptr<c10::TensorImpl>& state,
                                           at::Device device) {
@@ -155,7 +155,7 @@ RngState RngState::seeded(const at::Generator& generator, std::uint64_t seed) {
 }
 
 void RngState::restore() const {
-  ++restores_on_this_thread;
+  ++t_restores;
   set_generator();
 }
 
@@ -213,7 +213,7 @@ RngState RngState::start_of(const at::Generator& generator) {
 RngSnapshot RngSnapshot::capture(std::span<const at::Device> devices,
                                  std::span<const at::Generator> extra) {
   RngSnapshot snapshot;
-  snapshot.restores_before_ = restores_on_this_thread;
+  snapshot.restores_before_ = t_restores;
   snapshot.tracker_uses_before_ = rng_internal::tracker_uses().uses;
   snapshot.tracker_draws_before_ = rng_internal::tracker_uses().draws;
   snapshot.trackers_ = rng_internal::TrackerSnapshot::capture();
@@ -235,7 +235,7 @@ void RngSnapshot::add(std::span<const RngState> first_draws) {
 void RngSnapshot::complete(std::span<const at::Generator> drawn) {
   if (completed_) return;
   add_accelerator_that_came_into_use();
-  if (restores_on_this_thread == restores_before_) {
+  if (t_restores == restores_before_) {
     // partition, which swaps, leaves each state valid if a generator throws.
     const auto moved = [drawn](const RngState& state) {
       return std::find(drawn.begin(), drawn.end(), state.generator()) != drawn.end() ||

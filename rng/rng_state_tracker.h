@@ -83,7 +83,8 @@ class [[nodiscard]] REPRISE_API RngTrackerForkGuard {
 // forks of one name continue the stream (there they draw the same numbers twice), and set_states()
 // validates; unlike in both, the CPU's generator is included.
 //
-// A recomputation has private copies of the trackers: changes by the region's code apply to those.
+// A recomputation has private copies of the trackers: changes by the region's code apply to the
+// copies.
 class REPRISE_API RngStateTracker {
  public:
   using States = std::map<std::string, NamedRngState, std::less<>>;

@@ -53,6 +53,21 @@ bool has_any_context(const at::AcceleratorHooksInterface& hooks) {
   return false;
 }
 
+// The allocator of a device with statistics, or null. The cast is remembered: regions ask for it at
+// each entry.
+c10::DeviceAllocator* device_allocator(c10::DeviceType type) {
+  struct Cast {
+    c10::Allocator* from = nullptr;
+    c10::DeviceAllocator* to = nullptr;
+  };
+  static constinit thread_local std::array<Cast, 2> t_casts = {};
+  Cast& cast = t_casts.at(type == c10::DeviceType::CUDA ? 0 : 1);
+  if (c10::Allocator* const allocator = c10::GetAllocator(type); allocator != cast.from) {
+    cast = {allocator, dynamic_cast<c10::DeviceAllocator*>(allocator)};
+  }
+  return cast.to;
+}
+
 // Asking the driver for its current device could initialise it, and a process with an initialised
 // driver cannot fork. An initialised allocator implies the same without asking.
 bool is_in_use(c10::DeviceType type) {
@@ -60,7 +75,7 @@ bool is_in_use(c10::DeviceType type) {
     return true;
   }
   if (type == c10::DeviceType::CUDA || type == c10::DeviceType::XPU) {
-    if (auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(type))) {
+    if (c10::DeviceAllocator* const allocator = device_allocator(type)) {
       return allocator->initialized();
     }
   }
@@ -161,8 +176,9 @@ void AmbientState::apply_over(const AmbientState& present) const {
   compute_.apply_over(present.compute_);
 }
 
-AmbientStateGuard::AmbientStateGuard(const AmbientState& state)
+AmbientStateGuard::AmbientStateGuard(const AmbientState& state, Body body)
     : applied_(state),
+      body_(body),
       found_(AmbientState::capture()),
       found_grad_mode_(c10::GradMode::is_enabled()) {
   if (c10::InferenceMode::is_enabled()) {
@@ -174,9 +190,8 @@ AmbientStateGuard::AmbientStateGuard(const AmbientState& state)
 }
 
 AmbientStateGuard::~AmbientStateGuard() {
-  // The body may have thrown before it restored its own changes, so the present state is unknown:
-  // ask again.
-  const AmbientState left = AmbientState::capture();
+  // A body that changes the state may have thrown before it restored its changes.
+  const AmbientState left = body_ == Body::kMayChange ? AmbientState::capture() : applied_;
   if (applied_.is_autocast_enabled() || left.is_autocast_enabled()) {
     if (applied_.autocast_cache_enabled_ || left.autocast_cache_enabled_) {
       at::autocast::clear_cache();

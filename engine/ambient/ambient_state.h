@@ -67,13 +67,17 @@ class REPRISE_API AmbientState {
 // dropped after it (clear_autocast_cache_if_enabled).
 class [[nodiscard]] REPRISE_API AmbientStateGuard {
  public:
-  explicit AmbientStateGuard(const AmbientState& state);
+  // Whether the body may change the state, which must then be queried again after it.
+  enum class Body : std::uint8_t { kMayChange, kRestores };
+
+  explicit AmbientStateGuard(const AmbientState& state, Body body = Body::kMayChange);
   ~AmbientStateGuard();
   AmbientStateGuard(const AmbientStateGuard&) = delete;
   AmbientStateGuard& operator=(const AmbientStateGuard&) = delete;
 
  private:
   const AmbientState applied_;
+  const Body body_;
   const AmbientState found_;
   const bool found_grad_mode_;
   // Destroyed last: it restores the dispatch keys, including autocast's.

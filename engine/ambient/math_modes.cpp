@@ -190,11 +190,11 @@ bool MathModes::is_current() const {
 }
 
 const MathModes::Ptr& MathModes::current() {
-  thread_local Ptr known;
-  if (!known || !known->is_current()) {
-    known = std::make_shared<const MathModes>(read());
+  thread_local Ptr t_known;
+  if (!t_known || !t_known->is_current()) {
+    t_known = std::make_shared<const MathModes>(read());
   }
-  return known;
+  return t_known;
 }
 
 MathModes MathModes::read() {

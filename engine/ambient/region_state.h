@@ -47,7 +47,10 @@ struct RegionState {
 // Sets the calling thread to forward's state; the destructor restores the previous state.
 class RegionStateGuard {
  public:
-  explicit RegionStateGuard(const RegionState& state) : ambient_(state.ambient) {
+  using Body = AmbientStateGuard::Body;
+
+  explicit RegionStateGuard(const RegionState& state, Body body = Body::kMayChange)
+      : ambient_(state.ambient, body) {
     if (state.rng) {
       rng_.emplace(*state.rng);
     }

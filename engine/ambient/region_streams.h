@@ -6,7 +6,7 @@
 // earlier one has computed and freed, without an event. On the device of the first requested slot
 // it is the stream of the requesting node, which forward ran on; on others the stream that was
 // current when forward began. The thread of one device has other current streams on other devices
-// than forward had, and those do not wait for the region's inputs.
+// than forward had, and these do not wait for the region's inputs.
 //
 // If a node on another stream of the device asks next, the session's stream waits for that one
 // before the replay, and that one for the session's before it receives the tensor.

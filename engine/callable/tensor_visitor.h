@@ -84,7 +84,7 @@ consteval std::size_t value_count() {
   }
 }
 
-// Whether the values of `I` may be in braces between those of `Before` and `After`.
+// Whether the values of `I` may be in braces between `Before` and `After`.
 template <class T, std::size_t... Before, std::size_t... I, std::size_t... After>
 consteval bool is_made_of(std::index_sequence<Before...> /*before*/,
                           std::index_sequence<I...> /*in braces*/,

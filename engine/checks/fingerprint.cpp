@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/checks/fingerprint.h"
-#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/hooks/stored/sparse_parts.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -21,7 +21,7 @@ namespace {
 // The number of words of at most 32 bits that are weighted and summed at a time.
 constexpr std::int64_t kChunkWords = std::int64_t{1} << 20;
 
-// Any odd multiplier with random-looking bits works; these are those of SplitMix64 (Steele, Lea,
+// Any odd multiplier with random-looking bits works; these are from SplitMix64 (Steele, Lea,
 // Flood: Fast splittable pseudorandom number generators, OOPSLA 2014), the first with another last
 // digit: it is 5 modulo 8, so that its powers, which weigh the chunks, differ in their low bits.
 constexpr auto kChunkMultiplier = static_cast<std::int64_t>(0xBF58476D1CE4E5B5ULL);

@@ -15,8 +15,8 @@
 namespace reprise::engine_internal {
 
 // Depends on every bit of every element and on the element's place in row-major order; not on
-// strides, and, of shape and dtype, not on all: compare those first. Sparse and nested tensors
-// count as stored, component by component. Undefined and meta tensors have one constant
+// strides, and, of shape and dtype, not on all: compare shape and dtype first. Sparse and nested
+// tensors count as stored, component by component. Undefined and meta tensors have one constant
 // fingerprint.
 //
 // CPU: XXH3, 64 bits. Elsewhere: ATen operators on the tensor's device and current stream; the

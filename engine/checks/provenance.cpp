@@ -6,74 +6,21 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "reprise/engine/checks/provenance_hash.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 
 namespace reprise::engine_internal {
 
 using hooks_internal::version_of;
 
 namespace {
-
-// Initial values of hashes, by kind.
-enum Seed : std::uint64_t {
-  kUndefined = 0x51ed270b,
-  kNumber,
-  kOpaque,
-  kOutside,
-  kInput,
-  kCast,
-  kOther,
-  kWritten,
-  kShared,
-};
-
-Provenance mix_in(Provenance hash, std::uint64_t value) {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15U;
-  hash = (hash ^ value) * kOdd;
-  return hash ^ (hash >> 32U);
-}
-
-Provenance of_number(const at::Tensor& number) {
-  std::uint64_t bits[2] = {};
-  std::memcpy(static_cast<void*>(bits), number.const_data_ptr(),
-              std::min(number.nbytes(), sizeof(bits)));
-  return mix_in(mix_in(mix_in(kNumber, static_cast<std::uint64_t>(number.scalar_type())), bits[0]),
-                bits[1]);
-}
-
-Provenance with_geometry(Provenance hash, const at::Tensor& tensor, std::int64_t shift) {
-  const at::IntArrayRef sizes = tensor.sizes();
-  const auto flags = static_cast<std::uint64_t>(tensor.is_conj()) << 1U |
-                     static_cast<std::uint64_t>(tensor.is_neg());
-  hash = mix_in(hash, static_cast<std::uint64_t>(tensor.scalar_type()) << 2U | flags);
-  hash = mix_in(hash, static_cast<std::uint64_t>(tensor.storage_offset() - shift));
-  if (tensor.is_contiguous()) {  // then the sizes determine the strides
-    for (const std::int64_t size : sizes) {
-      hash = mix_in(hash, static_cast<std::uint64_t>(size));
-    }
-    return hash;
-  }
-  const at::IntArrayRef strides = tensor.strides();
-  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
-    hash = mix_in(hash, static_cast<std::uint64_t>(sizes[dim]));
-    // The stride of a dimension of one element is irrelevant.
-    hash = mix_in(hash, sizes[dim] == 1 ? 0 : static_cast<std::uint64_t>(strides[dim]));
-  }
-  return hash;
-}
-
-Provenance of_cast(const at::Tensor& cast) {
-  return mix_in(kCast, static_cast<std::uint64_t>(cast.scalar_type()));
-}
 
 // Autocast may have made it before the region.
 bool is_cached_cast(const at::Tensor& tensor) {
@@ -92,9 +39,9 @@ bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
   return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided;
 }
 
-constinit thread_local ProvenanceMap::Spare ProvenanceMap::spare_;
+constinit thread_local ProvenanceMap::Spare ProvenanceMap::t_spare_;
 
-ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(spare_.buffers, nullptr)) {
+ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(t_spare_.buffers, nullptr)) {
   if (buffers_ == nullptr) {
     buffers_ = std::make_unique<Buffers>();
   }
@@ -104,7 +51,7 @@ ProvenanceMap::~ProvenanceMap() { release(); }
 
 void ProvenanceMap::release() {
   constexpr std::size_t kMost = 1024;  // some 80 kB
-  if (buffers_ == nullptr || buffers_->entries.capacity() > kMost || spare_.buffers != nullptr) {
+  if (buffers_ == nullptr || buffers_->entries.capacity() > kMost || t_spare_.buffers != nullptr) {
     buffers_.reset();
     return;
   }
@@ -112,7 +59,7 @@ void ProvenanceMap::release() {
   buffers_->entries.clear();
   buffers_->inputs.clear();
   buffers_->last = {};
-  spare_.buffers = buffers_.release();
+  t_spare_.buffers = buffers_.release();
 }
 
 ProvenanceMap::Entry* ProvenanceMap::entry_of(StorageId memory) const {
@@ -274,86 +221,6 @@ Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Ca
     return hash;
   }
   return value.isNone() ? 6 : 7;
-}
-
-void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
-                                std::uint32_t origin) {
-  random_calls_ += call.traits.is_random ? 1 : 0;
-  if (call.traits.written_arguments.empty()) {
-    return;
-  }
-  const auto arguments = call.arguments();
-  for (const std::uint32_t index : call.traits.written(arguments)) {
-    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
-      if (Entry* const entry = entry_of(storage_id_of(tensor))) {
-        const Provenance part = with_geometry(described.hash, tensor, entry->shift);
-        entry->hash = mix_in(mix_in(entry->hash, kWritten), part);
-        entry->origin = std::min(entry->origin, origin);
-        entry->is_unset = false;
-        ++entry->version;  // as autograd counts it, if it does
-      }
-    });
-  }
-}
-
-void ProvenanceMap::note_results(const OperatorCall& call, const Call& described,
-                                 std::uint32_t origin) {
-  std::uint64_t ordinal = 0;
-  const std::span<const StorageId> arguments = described.arguments;
-  for (const c10::IValue& result : call.results()) {
-    for_each_tensor(result, [&](const at::Tensor& tensor) {
-      ++ordinal;
-      const StorageId memory = storage_of(tensor);
-      if (memory == nullptr ||
-          std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
-        return;
-      }
-      Entry& entry = entry_for(tensor);
-      entry.hash = is_followed(tensor) ? mix_in(described.hash, ordinal) : std::uint64_t{kOpaque};
-      entry.shift = 0;
-      entry.version = 0;
-      entry.origin = origin;
-      entry.is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor);
-    });
-  }
-}
-
-bool ProvenanceMap::views_opaque(const OperatorCall& call) {
-  const c10::IValue& viewed = call.argument(0);
-  return viewed.isTensor() && viewed.toTensor().defined() && !is_followed(viewed.toTensor());
-}
-
-void ProvenanceMap::note_views(const OperatorCall& call) {
-  for (const c10::IValue& result : call.results()) {
-    for_each_tensor(result, [&](const at::Tensor& tensor) {
-      if (find(storage_id_of(tensor)) == nullptr) {
-        add(tensor, {.hash = kOpaque});
-      }
-    });
-  }
-}
-
-void ProvenanceMap::note_hidden(const OperatorCall& call) {
-  for (const c10::IValue& result : call.results()) {
-    for_each_tensor(result, [this](const at::Tensor& tensor) { add(tensor, {.hash = kOpaque}); });
-  }
-}
-
-void ProvenanceMap::note_recomputed(const at::Tensor& tensor, StorageId saved,
-                                    Provenance provenance) {
-  if (!is_followed(tensor) || find(storage_id_of(tensor)) != nullptr) {
-    return;
-  }
-  if (const Entry* const known = find(saved)) {
-    add(tensor, {.hash = known->hash, .shift = known->shift, .origin = known->origin});
-  } else {
-    add(tensor, {.hash = provenance == 0 ? std::uint64_t{kOpaque} : provenance});
-  }
-}
-
-void ProvenanceMap::note_cast(const OperatorCall& call) {
-  const at::Tensor& cast = call.results()[0].toTensor();
-  add(cast, {.hash = of_cast(cast)});
 }
 
 }  // namespace reprise::engine_internal

@@ -88,8 +88,10 @@ class ProvenanceMap {
   void note_views(const OperatorCall& call);
   // A cast of a parameter has run.
   void note_cast(const OperatorCall& call);
-  // An operator under a PolicyBypassGuard has run: its results are not followed.
-  void note_hidden(const OperatorCall& call);
+  // An operator under a PolicyBypassGuard is about to run, and has run: neither its targets nor its
+  // results are followed.
+  void note_hidden_writes(const OperatorCall& call);
+  void note_hidden_results(const OperatorCall& call);
   // See OperatorInterceptor. No effect if the tensor's memory is known. Otherwise it gets the hash
   // of the saved memory, if that is known.
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance);
@@ -140,7 +142,7 @@ class ProvenanceMap {
     ~Spare() { delete std::exchange(buffers, nullptr); }
     Buffers* buffers = nullptr;
   };
-  static constinit thread_local Spare spare_;
+  static constinit thread_local Spare t_spare_;
   void release();
 
   std::unique_ptr<Buffers> buffers_;  // null when forward has ended

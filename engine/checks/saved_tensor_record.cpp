@@ -66,7 +66,7 @@ hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor) {
   return is_slices ? meta->grad_fn_ : hooks_internal::NodePtr();
 }
 
-bool is_saved_by_its_handwritten_node(const at::Tensor& tensor) {
+bool is_saved_by_its_custom_function(const at::Tensor& tensor) {
   const torch::autograd::Node* const own = node_of(tensor);
   const torch::autograd::Node* producer = own;
   std::uint64_t latest = 0;  // sequence number of its nodes
@@ -121,7 +121,7 @@ SavedTensorRecord::SavedTensorRecord(const at::Tensor& tensor, const RecordOptio
       version_(tensor._version()),
       node_number_(at::sequence_number::peek()),
       producer_(producer_of(tensor)),
-      handwritten_(is_saved_by_its_handwritten_node(tensor)),
+      of_custom_function_(is_saved_by_its_custom_function(tensor)),
       provenance_(provenance) {
   if (provenance.is_unset || is_freed_) {
     return;

@@ -54,7 +54,7 @@ struct RecordOptions {
 // Returns true for a result of a torch::autograd::Function, or a view that it has written to, that
 // the same Function is saving now. LibTorch leaves the tensor in a reference cycle if an exception
 // leaves such a save. Saves by other nodes are recognised by the nodes created since.
-bool is_saved_by_its_handwritten_node(const at::Tensor& tensor);
+bool is_saved_by_its_custom_function(const at::Tensor& tensor);
 
 // Returns, for a view that has been written to in place, the node that autograd has inserted before
 // its base's history; null for other tensors.
@@ -109,8 +109,8 @@ class SavedTensorRecord {
   // and has another owner; undefined otherwise. Autograd without hooks returns that object as well.
   at::Tensor original() const;
 
-  // See is_saved_by_its_handwritten_node().
-  bool is_handwritten() const { return handwritten_; }
+  // See is_saved_by_its_custom_function().
+  bool is_of_custom_function() const { return of_custom_function_; }
   // Equal for the tensors that one node saves, different between consecutive nodes.
   std::uint64_t node_number() const { return node_number_; }
 
@@ -142,7 +142,7 @@ class SavedTensorRecord {
   std::int64_t version_;
   std::uint64_t node_number_;
   const std::type_info* producer_;
-  bool handwritten_;
+  bool of_custom_function_;
   bool died_in_forward_ = false;
   bool is_complete_ = false;  // forward has ended
   SlotProvenance provenance_;

@@ -107,9 +107,9 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
   // the dispatcher (see Note [Wrapped memory]).
   const bool counts_writes = traits.is_aten && !traits.undeclared;
   // c10d's operators count none.
-  const bool is_lent =
-      traits.transfer != Transfer::kNone && tensor.has_storage() && is_memory_lent(tensor);
-  const bool is_made_here = (counts_writes || is_lent) && is_unwritten(tensor);
+  const bool reads_non_owning =
+      traits.transfer != Transfer::kNone && tensor.has_storage() && is_non_owning(tensor);
+  const bool is_made_here = (counts_writes || reads_non_owning) && is_unwritten(tensor);
   if (is_made_here) {
     inside_.insert(memory);
   }
@@ -148,7 +148,7 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
     call.run();
     return;
   }
-  if (traits.tells_host && tell_again(call)) {
+  if (traits.is_host_read && replay_host_read(call)) {
     return;
   }
   StorageIdList inputs;
@@ -275,21 +275,23 @@ at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t
   return at::clone(before.defined() ? before : tensor);
 }
 
-bool ReplayEffects::tell_again(const OperatorCall& call) {
+bool ReplayEffects::replay_host_read(const OperatorCall& call) {
   StorageIdList memory;
   for (const c10::IValue& argument : call.arguments()) {
     append_storage_ids(argument, memory);
   }
   const bool all_outside = std::none_of(memory.begin(), memory.end(),
                                         [this](StorageId m) { return inside_.contains(m); });
-  const auto* told = watch_ != nullptr && !memory.empty() && all_outside ? watch_->told() : nullptr;
-  if (told != nullptr) {
+  const auto* host_read = watch_ != nullptr && !memory.empty() && all_outside
+                              ? watch_->host_read_of_forward()
+                              : nullptr;
+  if (host_read != nullptr) {
     torch::jit::drop(call.stack, call.op.schema().arguments().size());
-    for (const c10::IValue& result : *told) {
+    for (const c10::IValue& result : *host_read) {
       call.stack.push_back(result);
     }
   }
-  return told != nullptr;
+  return host_read != nullptr;
 }
 
 void ReplayEffects::keep_untouched(const at::Tensor& tensor) {

@@ -58,7 +58,7 @@ class ReplayEffects final : public OperatorInterceptor {
   void settle() override;
 
   // The tensor has been saved for backward.
-  void note_save(std::uint32_t slot, const at::Tensor& tensor) {
+  void note_save(SlotId slot, const at::Tensor& tensor) {
     reads_.note_save(slot, storage_id_of(tensor));
     awaits_write_ = awaits_write_ || unset_.contains(storage_id_of(tensor));
   }
@@ -102,7 +102,7 @@ class ReplayEffects final : public OperatorInterceptor {
                             const at::Tensor& tensor) const;
 
   // Returns whether the operator was a host read in forward, whose result has been supplied again.
-  bool tell_again(const OperatorCall& call);
+  bool replay_host_read(const OperatorCall& call);
   void keep_untouched(const at::Tensor& tensor);
 
   const std::string& region_;

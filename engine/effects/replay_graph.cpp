@@ -15,12 +15,12 @@ namespace reprise::engine_internal {
 
 namespace {
 
-constinit thread_local ReplayGraph* innermost = nullptr;
+constinit thread_local ReplayGraph* t_innermost = nullptr;
 
 }  // namespace
 
 ReplayGraph::Scope::Scope(ReplayGraph& graph, std::size_t slots)
-    : previous_(std::exchange(innermost, &graph)) {
+    : previous_(std::exchange(t_innermost, &graph)) {
   static const bool kObserves = [] {
     hooks_internal::set_pack_observer(&ReplayGraph::note_packed);
     return true;
@@ -30,15 +30,15 @@ ReplayGraph::Scope::Scope(ReplayGraph& graph, std::size_t slots)
   graph.saved_.reserve(slots);
 }
 
-ReplayGraph::Scope::~Scope() { innermost = previous_; }
+ReplayGraph::Scope::~Scope() { t_innermost = previous_; }
 
 void ReplayGraph::note_packed(const at::Tensor& tensor) {
-  if (innermost != nullptr && tensor.requires_grad()) {
-    innermost->note_cycle(tensor);
+  if (t_innermost != nullptr && tensor.requires_grad()) {
+    t_innermost->note_cycle(tensor);
   }
 }
 
-void ReplayGraph::note_save(std::uint32_t slot, const at::Tensor& tensor) {
+void ReplayGraph::note_save(SlotId slot, const at::Tensor& tensor) {
   if (!tensor.requires_grad() || tensor.is_leaf()) {
     return;
   }
@@ -60,7 +60,7 @@ void ReplayGraph::break_cycles() {
   }
 }
 
-std::optional<std::uint32_t> ReplayGraph::escaped_that_retains_grad() const {
+std::optional<SlotId> ReplayGraph::escaped_that_retains_grad() const {
   for (const auto& [slot, weak] : saved_) {
     if (auto impl = weak.lock()) {
       if (at::Tensor(std::move(impl)).retains_grad()) {

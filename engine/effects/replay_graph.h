@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/checks/slot_id.h"
 #include "reprise/hooks/seam/torch_version.h"
 
 namespace reprise::engine_internal {
@@ -35,7 +36,7 @@ class ReplayGraph {
     ReplayGraph* const previous_;
   };
 
-  void note_save(std::uint32_t slot, const at::Tensor& tensor);
+  void note_save(SlotId slot, const at::Tensor& tensor);
   // A tensor has been saved, by a region or through hooks in the region's code. No effect unless
   // this thread runs a replay.
   static void note_packed(const at::Tensor& tensor);
@@ -45,14 +46,14 @@ class ReplayGraph {
   void break_cycles();
 
   // Returns, after the replay, the slot of a tensor that has an owner and retains its gradient.
-  std::optional<std::uint32_t> escaped_that_retains_grad() const;
+  std::optional<SlotId> escaped_that_retains_grad() const;
 
  private:
   void note_cycle(const at::Tensor& tensor);
 
   std::uint64_t first_node_ = 0;  // its sequence number
   std::vector<hooks_internal::NodePtr> cycles_;
-  std::vector<std::pair<std::uint32_t, c10::weak_intrusive_ptr<c10::TensorImpl>>> saved_;
+  std::vector<std::pair<SlotId, c10::weak_intrusive_ptr<c10::TensorImpl>>> saved_;
 };
 
 }  // namespace reprise::engine_internal

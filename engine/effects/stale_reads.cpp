@@ -28,8 +28,8 @@ void StaleReads::note_operator(std::span<const StorageId> inputs,
       stale = stale_.at(*found);
     }
   }
-  if (stale && outputs.empty() && !told_host_) {
-    told_host_ = stale;
+  if (stale && outputs.empty() && !host_read_) {
+    host_read_ = stale;
   }
   for (const StorageId memory : outputs) {
     if (stale) {
@@ -40,7 +40,7 @@ void StaleReads::note_operator(std::span<const StorageId> inputs,
   }
 }
 
-void StaleReads::note_save(std::uint32_t slot, StorageId memory) {
+void StaleReads::note_save(SlotId slot, StorageId memory) {
   saves_since_operator_.emplace_back(slot, memory);
   if (const auto found = stale_.find(memory); found != stale_.end()) {
     stale_slots_.emplace_back(slot, found->second);
@@ -48,12 +48,12 @@ void StaleReads::note_save(std::uint32_t slot, StorageId memory) {
 }
 
 std::optional<std::string> StaleReads::conflict() const {
-  for (const auto& [slot, words] : stale_slots_) {
+  for (const auto& [slot, message] : stale_slots_) {
     if (!is_unused(slot)) {
-      return words;
+      return message;
     }
   }
-  return told_host_;
+  return host_read_;
 }
 
 }  // namespace reprise::engine_internal

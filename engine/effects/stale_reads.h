@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
@@ -31,22 +32,22 @@ class StaleReads {
                      std::optional<std::string> stale);
 
   // A tensor has been saved for backward, by the operator that comes next or by the last one.
-  void note_save(std::uint32_t slot, StorageId memory);
+  void note_save(SlotId slot, StorageId memory);
 
   // Returns an error message if a stale value is needed. Saved tensors that their operator did not
   // read do not count.
   std::optional<std::string> conflict() const;
 
   // Returns whether an operator saved it without reading its value.
-  bool is_unused(std::uint32_t slot) const { return unused_slots_.contains(slot); }
+  bool is_unused(SlotId slot) const { return unused_slots_.contains(slot); }
 
  private:
   absl::flat_hash_map<StorageId, std::string> stale_;  // with error messages
-  std::vector<std::pair<std::uint32_t, std::string>> stale_slots_;
-  std::optional<std::string> told_host_;
+  std::vector<std::pair<SlotId, std::string>> stale_slots_;
+  std::optional<std::string> host_read_;
 
-  std::vector<std::pair<std::uint32_t, StorageId>> saves_since_operator_;
-  absl::flat_hash_set<std::uint32_t> unused_slots_;
+  std::vector<std::pair<SlotId, StorageId>> saves_since_operator_;
+  absl::flat_hash_set<SlotId> unused_slots_;
 };
 
 }  // namespace reprise::engine_internal

@@ -96,20 +96,20 @@ class FunctionRecomputation final : public Recomputation {
     return function_.watched ? function_.watched->of_slot(tensor) : SlotProvenance{};
   }
 
-  void add_slot(std::uint32_t slot, const at::Tensor&) override {
+  void add_slot(SlotId slot, const at::Tensor&) override {
     if (function_.watched && function_.watched->has_new_transfer) {
       function_.watched->has_new_transfer = false;
       function_.slot_behind_transfers = slot;
     }
   }
 
-  void end_forward(const std::vector<bool>& alive, bool may_pack) override;
+  void end_forward(const SlotSet& alive, bool may_pack) override;
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
     return std::make_unique<FunctionSession>(record_, function_);
   }
 
-  std::unique_ptr<ReleasedValues> drop_slots(std::span<const std::uint32_t>) override {
+  std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId>) override {
     return nullptr;  // a replay needs all inputs for any slot
   }
 
@@ -144,7 +144,7 @@ void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments)
   }
 }
 
-void FunctionRecomputation::end_forward(const std::vector<bool>&, bool may_pack) {
+void FunctionRecomputation::end_forward(const SlotSet&, bool may_pack) {
   std::vector<at::Generator> drawn;
   if (function_.watched) {
     function_.watched->complete();
@@ -180,7 +180,7 @@ void FunctionRecomputation::append_stored(
   if (!kept) {
     return;
   }
-  for (const std::uint32_t index : sorted_keys(*kept)) {
+  for (const TracedOperatorId index : sorted_keys(*kept)) {
     for (const KeptResult& result : kept->at(index)) {
       stored.push_back(result.stored);
     }

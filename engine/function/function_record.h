@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reprise/engine/callable/region_code.h"
+#include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/selective/operator_trace.h"
 #include "reprise/engine/watch/watched_forward.h"
@@ -23,7 +24,7 @@ struct FunctionRecord {
   std::unique_ptr<WatchedForward> watched;     // null if nothing is checked
   std::unique_ptr<OperatorTrace> trace;        // null without a policy
   // The first slot behind all transfers that forward ran in front of a slot: see Note [Transfers].
-  std::uint32_t slot_behind_transfers = 0;
+  SlotId slot_behind_transfers{0};
 };
 
 }  // namespace reprise::engine_internal

@@ -58,22 +58,27 @@ class ReplayHooks final : public SavedVariableHooks {
   at::Tensor alias_;
 };
 
-// For each slot, whether its node also saved a result of a custom autograd Function.
-std::vector<bool> handwritten_nodes(const std::vector<SavedTensorRecord>& slots) {
-  std::vector<bool> handwritten(slots.size());
-  std::size_t first = 0;
-  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
-    if (slots[slot].node_number() != slots[first].node_number()) {
+// Returns the slots whose node also saved a result of a custom autograd Function, no later than
+// they were saved themselves.
+SlotSet slots_of_custom_functions(const RegionRecord& record) {
+  SlotSet of_custom_function(record.slots.size());
+  SlotId first(0);  // of the node
+  bool is_of_custom_function = false;
+  for (const SlotId slot : record.slots.ids()) {
+    const SavedTensorRecord& saved = record.slots[slot].saved;
+    if (saved.node_number() != record.slots[first].saved.node_number()) {
       first = slot;
+      is_of_custom_function = false;
     }
-    if (slots[slot].is_handwritten()) {
-      std::fill(handwritten.begin() + static_cast<std::ptrdiff_t>(first),
-                handwritten.begin() + static_cast<std::ptrdiff_t>(slot) + 1, true);
-    } else if (slot > first) {
-      handwritten[slot] = handwritten[slot - 1];
+    if (saved.is_of_custom_function() && !is_of_custom_function) {
+      is_of_custom_function = true;
+      for (SlotId earlier = first; earlier < slot; ++earlier) {
+        of_custom_function[earlier] = true;
+      }
     }
+    of_custom_function[slot] = is_of_custom_function;
   }
-  return handwritten;
+  return of_custom_function;
 }
 
 }  // namespace
@@ -89,25 +94,24 @@ std::optional<ReplayWatch> make_watch(const RegionRecord& record, const Function
 
 }  // namespace
 
-FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function,
-                               std::vector<bool> wanted)
+FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted)
     : record_(record),
       function_(function),
       wanted_(std::move(wanted)),
-      handwritten_(record.early_stop ? handwritten_nodes(record.slots) : std::vector<bool>()),
+      uninterruptible_(record.early_stop ? slots_of_custom_functions(record) : SlotSet()),
       watch_(make_watch(record, function)),
       effects_(record.name, watch_ ? &*watch_ : nullptr),
       checks_(record, function, wanted_, watch_ ? &*watch_ : nullptr, effects_),
       values_(wanted_.size()) {
-  for (std::size_t slot = 0; slot < wanted_.size(); ++slot) {
+  for (const SlotId slot : wanted_.ids()) {
     if (wanted_[slot]) {
       last_needed_ = slot;
     }
   }
   // Forward was not watched: there may be transfers in front of any slot.
-  const std::size_t behind_transfers = function.watched
-                                           ? function.slot_behind_transfers
-                                           : std::max<std::size_t>(1, wanted_.size()) - 1;
+  const SlotId behind_transfers = function.watched
+                                      ? function.slot_behind_transfers
+                                      : SlotId(std::max<std::size_t>(1, wanted_.size()) - 1);
   last_needed_ = std::max(last_needed_, behind_transfers);
 }
 
@@ -120,12 +124,12 @@ std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
 
 bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   saving_.fetch_add(1);
-  const std::uint32_t slot = count_.fetch_add(1);
-  const bool is_wanted = slot < wanted_.size() && wanted_[slot];
+  const SlotId slot(count_.fetch_add(1));
+  const bool is_wanted = wanted_.contains(slot) && wanted_[slot];
   if (std::this_thread::get_id() == thread_) {
     graph_.note_save(slot, tensor);
   }
-  if (slot < wanted_.size()) {
+  if (wanted_.contains(slot)) {
     checks_.compare(slot, tensor);
   }
   if (is_wanted && std::this_thread::get_id() == thread_) {
@@ -144,11 +148,12 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
   return stops;
 }
 
-bool FunctionReplay::may_stop(std::uint32_t slot, const at::Tensor& tensor) const {
-  const bool handwritten =
-      slot < handwritten_.size() ? handwritten_[slot] : is_saved_by_its_handwritten_node(tensor);
+bool FunctionReplay::may_stop(SlotId slot, const at::Tensor& tensor) const {
+  const bool is_uninterruptible = uninterruptible_.contains(slot)
+                                      ? bool{uninterruptible_[slot]}
+                                      : is_saved_by_its_custom_function(tensor);
   const bool awaits_write = std::this_thread::get_id() == thread_ && effects_.awaits_write();
-  return !handwritten && !awaits_write && !is_unwinding();
+  return !is_uninterruptible && !awaits_write && !is_unwinding();
 }
 
 // True in a destructor that runs operators while an exception, such as an early stop, leaves the
@@ -288,7 +293,7 @@ FilledSlots FunctionReplay::take_values() {
   FilledSlots filled;
   const MutexLock lock(mutex_);
   filled.reserve(values_.size());
-  for (std::uint32_t slot = 0; slot < values_.size(); ++slot) {
+  for (const SlotId slot : values_.ids()) {
     if (values_[slot].tensor.defined()) {
       filled.emplace_back(slot, std::move(values_[slot]));
     }

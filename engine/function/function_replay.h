@@ -36,7 +36,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
   // wanted: for each slot now in the record, whether its tensor is needed.
-  FunctionReplay(RegionRecord& record, FunctionRecord& function, std::vector<bool> wanted);
+  FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted);
 
   // Throws MutationError, DeterminismError, or an exception of the region's code (translated to
   // CheckpointError if it is not derived from std::exception).
@@ -58,7 +58,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
 
  private:
   // Returns whether the replay may end in the middle of this save.
-  bool may_stop(std::uint32_t slot, const at::Tensor& tensor) const;
+  bool may_stop(SlotId slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
   bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
@@ -68,9 +68,9 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   void put_gradients_back();
   RegionRecord& record_;
   FunctionRecord& function_;
-  const std::vector<bool> wanted_;
-  std::size_t last_needed_ = 0;       // the last slot that is wanted, or behind a transfer
-  std::vector<bool> handwritten_;     // for each slot, whether its node must not be interrupted
+  const SlotSet wanted_;
+  SlotId last_needed_{0};             // the last slot that is wanted, or behind a transfer
+  SlotSet uninterruptible_;           // the slots whose nodes must not be interrupted
   std::thread::id thread_;            // that runs the region's code
   int exceptions_at_start_ = 0;       // in flight on that thread
   std::optional<ReplayWatch> watch_;  // on that thread, as the next two
@@ -83,7 +83,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   std::atomic<std::uint32_t> count_ = 0;   // of saved tensors
   std::atomic<std::uint32_t> saving_ = 0;  // the number of them being saved now
   Mutex mutex_;  // a backward inside the region may save on several threads
-  std::vector<RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
+  base_internal::IdVector<SlotId, RecomputedTensor> values_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad
 };

@@ -13,8 +13,8 @@
 namespace reprise::engine_internal {
 namespace {
 
-std::string describe_slot(const RegionRecord& record, std::size_t slot) {
-  return c10::str("\n  slot ", slot, " (result of ", record.slots[slot].producer(), "): ");
+std::string describe_slot(const RegionRecord& record, SlotId slot) {
+  return c10::str("\n  slot ", slot, " (result of ", record.slots[slot].saved.producer(), "): ");
 }
 
 std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors) {
@@ -29,8 +29,7 @@ std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors) {
 }  // namespace
 
 ReplayChecks::ReplayChecks(const RegionRecord& record, const FunctionRecord& function,
-                           const std::vector<bool>& wanted, ReplayWatch* watch,
-                           ReplayEffects& effects)
+                           const SlotSet& wanted, ReplayWatch* watch, ReplayEffects& effects)
     : record_(record), function_(function), wanted_(wanted), watch_(watch), effects_(effects) {}
 
 void ReplayChecks::start(std::span<const at::Tensor> inputs) {
@@ -87,12 +86,12 @@ bool ReplayChecks::is_inside(const at::Tensor& tensor) const {
 }
 
 // Compares without the lock: a check may run operators, or the user's function.
-void ReplayChecks::compare(std::uint32_t slot, const at::Tensor& tensor) {
-  const SavedTensorRecord& saved = record_.slots[slot];
+void ReplayChecks::compare(SlotId slot, const at::Tensor& tensor) {
+  const SavedTensorRecord& saved = record_.slots[slot].saved;
   if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
     return;
   }
-  // Values of slots that are not wanted reach no caller: they may be those after a later write, or
+  // Values of slots that are not wanted reach no caller: they may be from after a later write, or
   // statistics.
   const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
   auto difference =
@@ -151,7 +150,8 @@ void ReplayChecks::check_escaped(const ReplayGraph& graph) const {
     throw CheckpointError(c10::str(
         "[checkpoint] region '", record_.name,
         "': its code keeps a tensor that retains its gradient (",
-        *slot < record_.slots.size() ? record_.slots[*slot].metadata().to_string() : std::string(),
+        record_.slots.contains(*slot) ? record_.slots[*slot].saved.metadata().to_string()
+                                      : std::string(),
         ") outside of the region, in a member or a captured variable. The recomputation has put a "
         "tensor of its own there, whose grad() backward does not set. Use a CheckpointScope, which "
         "does not run the code again, or assign it only if !is_recomputing()"));

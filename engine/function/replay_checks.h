@@ -35,15 +35,15 @@ class ReplayChecks {
   };
 
   // watch: null if operators are not compared.
-  ReplayChecks(const RegionRecord& record, const FunctionRecord& function,
-               const std::vector<bool>& wanted, ReplayWatch* watch, ReplayEffects& effects);
+  ReplayChecks(const RegionRecord& record, const FunctionRecord& function, const SlotSet& wanted,
+               ReplayWatch* watch, ReplayEffects& effects);
 
   // Before the region's code runs. Throws MutationError.
   void start(std::span<const at::Tensor> inputs);
   // The thread that runs the region's code; others may save tensors.
   void set_thread(std::thread::id thread) { thread_ = thread; }
   // Compares a tensor that autograd saves with the record of its slot. Thread-safe.
-  void compare(std::uint32_t slot, const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
+  void compare(SlotId slot, const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
   // After the region's code has run. operators: the log of debug mode, or null. Throws
   // MutationError, DeterminismError or CheckpointError.
   void finish(std::span<const at::Tensor> inputs, const ReplayGraph& graph, Outcome outcome,
@@ -51,7 +51,7 @@ class ReplayChecks {
 
  private:
   struct Mismatch {
-    std::uint32_t slot;
+    SlotId slot;
     std::string what;
   };
 
@@ -76,7 +76,7 @@ class ReplayChecks {
 
   const RegionRecord& record_;
   const FunctionRecord& function_;
-  const std::vector<bool>& wanted_;
+  const SlotSet& wanted_;
   ReplayWatch* const watch_;
   ReplayEffects& effects_;
   std::thread::id thread_;

@@ -8,7 +8,7 @@
 
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/offload_store.h"
+#include "reprise/hooks/stored/offload_store.h"
 
 namespace reprise::engine_internal {
 

@@ -14,7 +14,7 @@
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/hooks/activation_store.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
 #include "reprise/policies/checkpoint_policy.h"
 
@@ -60,7 +60,7 @@ struct KeptResult {
 // Returns the store for a result with this answer. Null: it stays where it is.
 std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result);
 
-// Returns false for sparse, nested and quantized tensors and those with lazy conjugation.
+// Returns false for sparse, nested, quantized and lazily conjugated tensors.
 bool is_keepable(const at::Tensor& tensor);
 
 // The geometry of a result.

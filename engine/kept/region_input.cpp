@@ -14,7 +14,7 @@
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/store_hooks.h"
+#include "reprise/hooks/stored/store_hooks.h"
 
 namespace reprise::engine_internal {
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/hooks/storage/store_hooks.h"
+#include "reprise/hooks/stored/store_hooks.h"
 
 namespace reprise::engine_internal {
 

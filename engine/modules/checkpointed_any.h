@@ -23,7 +23,7 @@
 
 namespace reprise::engine_internal {
 
-// Parameters, buffers and children are those of the inner module under the same names: the Module
+// Has the parameters, buffers and children of the inner module under the same names: the Module
 // base is a copy of the inner module's, which shares the tensors and children but not the train
 // flag.
 class CheckpointedAnyImpl final : public torch::nn::Module, public CheckpointedModule {

@@ -33,7 +33,7 @@ struct Interception {
     return depth >= hooks_internal::UnseenScope::depth() ? interceptor : nullptr;
   }
 };
-constinit thread_local Interception of_thread;
+constinit thread_local Interception t_interception;
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
@@ -41,7 +41,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     RegionScope::end_abandoned();
   }
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
-  Interception& thread = of_thread;
+  Interception& thread = t_interception;
   OperatorInterceptor* const interceptor = thread.if_seen();
   if (interceptor == nullptr) {
     op.redispatchBoxed(below, stack);
@@ -137,7 +137,9 @@ void ensure_installed() {
 
 }  // namespace
 
-std::uint64_t sequence_number_at_last_operator() noexcept { return of_thread.last_sequence_number; }
+std::uint64_t sequence_number_at_last_operator() noexcept {
+  return t_interception.last_sequence_number;
+}
 
 at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t, std::uint32_t,
                                              const at::Tensor& target) {
@@ -145,20 +147,20 @@ at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t,
 }
 
 InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
-    : previous_(of_thread.interceptor), previous_depth_(of_thread.depth) {
+    : previous_(t_interception.interceptor), previous_depth_(t_interception.depth) {
   if (interceptor != nullptr) {
     ensure_installed();
     included_.emplace(kKey);
   }
-  Interception& thread = of_thread;
+  Interception& thread = t_interception;
   thread.interceptor = interceptor;
   thread.depth = hooks_internal::UnseenScope::depth();
 }
 
-OperatorInterceptor* InterceptionScope::current() noexcept { return of_thread.if_seen(); }
+OperatorInterceptor* InterceptionScope::current() noexcept { return t_interception.if_seen(); }
 
 InterceptionScope::~InterceptionScope() {
-  Interception& thread = of_thread;
+  Interception& thread = t_interception;
   thread.interceptor = previous_;
   thread.depth = previous_depth_;
 }

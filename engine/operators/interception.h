@@ -71,7 +71,7 @@ class OperatorInterceptor {
                                std::uint64_t /*provenance*/) {}
 
   // Returns the contents that the operator, which is about to run, should find in `target`, a
-  // tensor that it writes to: number `element` of argument `argument`. In a replay those differ
+  // tensor that it writes to: number `element` of argument `argument`. In a replay the two differ
   // from the present contents. The result must not be modified.
   virtual at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
                                   std::uint32_t element, const at::Tensor& target);

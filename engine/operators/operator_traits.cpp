@@ -160,7 +160,14 @@ bool leaves_memory_as_it_is(std::string_view name) {
 
 OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
+  transfer = transfer_of(schema.name());
   is_bookkeeping = keeps_books(schema.name());
+  find_writes(schema);
+  find_aliases(schema);
+  classify(op);
+}
+
+void OperatorTraits::find_writes(const c10::FunctionSchema& schema) {
   for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     if ((is_written(argument) && !is_bookkeeping) ||
@@ -168,15 +175,19 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
       written_arguments.push_back(i);
     }
   }
-  transfer = transfer_of(schema.name());
-  gives_in_flight =
-      transfer == Transfer::kCollective && schema.name().starts_with("_c10d_functional::");
   undeclared = written_arguments.empty() && writes_statistics(schema);
   if (undeclared) {
     written_arguments = {*argument_called(schema, "running_mean"),
                          *argument_called(schema, "running_var")};
     training_argument = argument_called(schema, "training");
   }
+  overwrites = overwrites_targets(schema);
+  ignores_targets = overwrites || undeclared || is_batch_norm(schema.name());
+  fills_with_constant = schema.name() == "aten::zero_" ||
+                        (schema.name() == "aten::fill_" && schema.overload_name() == "Scalar");
+}
+
+void OperatorTraits::find_aliases(const c10::FunctionSchema& schema) {
   for (const c10::Argument& result : schema.returns()) {
     const bool aliases = result.alias_info() != nullptr;
     is_view = is_view || (aliases && !result.alias_info()->isWrite());
@@ -190,9 +201,15 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
   }
   returns_only_arguments = std::all_of(result_arguments.begin(), result_arguments.end(),
                                        [](const auto& argument) { return argument.has_value(); });
-  tells_host = transfer == Transfer::kNone && !schema.returns().empty() &&
-               std::none_of(schema.returns().begin(), schema.returns().end(),
-                            [](const c10::Argument& result) { return holds_tensors(result); });
+}
+
+void OperatorTraits::classify(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  is_aten = schema.name().starts_with("aten::");
+  gives_in_flight =
+      transfer == Transfer::kCollective && schema.name().starts_with("_c10d_functional::");
+  is_host_read = transfer == Transfer::kNone && !schema.returns().empty() &&
+                 std::none_of(schema.returns().begin(), schema.returns().end(), holds_tensors);
   is_inplace_view = op.hasTag(at::Tag::inplace_view);
   is_view = is_view || is_inplace_view;
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
@@ -203,17 +220,12 @@ OperatorTraits::OperatorTraits(const c10::OperatorHandle& op) {
     }
   }
   is_factory = !is_random && is_factory_schema(schema);
-  non_blocking_argument = argument_called(schema, "non_blocking");
+  makes_constants = is_constants_factory(schema.name());
+  leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
   is_cast = schema.name() == "aten::_to_copy";
+  non_blocking_argument = argument_called(schema, "non_blocking");
   is_elementwise = op.hasTag(at::Tag::pointwise);
   is_cheap = !is_random && (is_elementwise || is_batch_norm(schema.name()));
-  overwrites = overwrites_targets(schema);
-  ignores_targets = overwrites || undeclared || is_batch_norm(schema.name());
-  leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
-  makes_constants = is_constants_factory(schema.name());
-  fills_with_constant = schema.name() == "aten::zero_" ||
-                        (schema.name() == "aten::fill_" && schema.overload_name() == "Scalar");
-  is_aten = schema.name().starts_with("aten::");
 }
 
 namespace {
@@ -244,14 +256,15 @@ struct RecentTraits {
   const OperatorTraits* traits = nullptr;
 };
 constexpr std::size_t kRecentTraits = 64;
-constinit thread_local std::array<RecentTraits, kRecentTraits> recent_traits = {};
+constinit thread_local std::array<RecentTraits, kRecentTraits> t_recent_traits = {};
 
 }  // namespace
 
 const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
   // Keyed by the address of the name, which is valid as long as the operator exists.
   const void* const key = &op.operator_name();
-  RecentTraits& recent = recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
+  RecentTraits& recent =
+      t_recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
   if (recent.key != key) {
     recent = {key, &known_traits(key, op)};
   }

@@ -13,6 +13,7 @@
 #define REPRISE_ENGINE_OPERATORS_OPERATOR_TRAITS_H_
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function_schema.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -68,7 +69,7 @@ struct OperatorTraits {
   // All results are such arguments.
   bool returns_only_arguments = false;
   // Has results, but no tensor among them, like item().
-  bool tells_host = false;
+  bool is_host_read = false;
   // A result is a view of an argument.
   bool is_view = false;
   // Changes only the shape of its argument, like squeeze_().
@@ -101,6 +102,14 @@ struct OperatorTraits {
   bool undeclared = false;
   // Only with undeclared writes: the argument that determines whether there are any.
   std::optional<std::uint32_t> training_argument;
+
+ private:
+  // Depends on `is_bookkeeping`.
+  void find_writes(const c10::FunctionSchema& schema);
+  // Depends on `transfer` and on the writes.
+  void find_aliases(const c10::FunctionSchema& schema);
+  // Depends on all of these.
+  void classify(const c10::OperatorHandle& op);
 };
 
 }  // namespace reprise::engine_internal

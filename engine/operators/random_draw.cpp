@@ -44,7 +44,7 @@ void DrawRecorder::end(RandomDraw& draw) {
   draw.after = last_;
 }
 
-std::string words_of_shared(const at::Generator& generator) {
+std::string describe_shared_draw(const at::Generator& generator) {
   return c10::str("draws other numbers from the generator of ", generator.device(),
                   " than in forward: another thread has drawn from that generator while the region "
                   "ran, or while it is recomputed. Give each thread a generator of its own");

@@ -43,7 +43,7 @@ class DrawRecorder {
 };
 
 // Returns the end of an error message, after the name of the operator.
-std::string words_of_shared(const at::Generator& generator);
+std::string describe_shared_draw(const at::Generator& generator);
 
 }  // namespace reprise::engine_internal
 

@@ -11,25 +11,25 @@
 namespace reprise::engine_internal {
 namespace {
 
-constinit thread_local RegionScope* innermost = nullptr;
+constinit thread_local RegionScope* t_innermost = nullptr;
 
 }  // namespace
 
 RegionScope::RegionScope(const std::string& name, PolicyRegion* policy_region)
     : name_(name),
       policy_region_(policy_region),
-      enclosing_(innermost),
-      innermost_of_thread_(&innermost),
+      enclosing_(t_innermost),
+      innermost_of_thread_(&t_innermost),
       interceptor_(InterceptionScope::current()) {
-  innermost = this;
+  t_innermost = this;
 }
 
-RegionScope::~RegionScope() { innermost = enclosing_; }
+RegionScope::~RegionScope() { t_innermost = enclosing_; }
 
-const RegionScope* RegionScope::current() noexcept { return innermost; }
+const RegionScope* RegionScope::current() noexcept { return t_innermost; }
 
 PolicyRegion* RegionScope::innermost_policy_region() noexcept {
-  const RegionScope* region = innermost;
+  const RegionScope* region = t_innermost;
   while (region != nullptr && region->policy_region_ == nullptr) {
     region = region->enclosing_;
   }
@@ -38,15 +38,15 @@ PolicyRegion* RegionScope::innermost_policy_region() noexcept {
 
 // Another interceptor is set: a hook, a store or a replay runs here, and must find it unchanged.
 bool RegionScope::may_end() const noexcept {
-  return innermost == this && InterceptionScope::current() == interceptor_;
+  return t_innermost == this && InterceptionScope::current() == interceptor_;
 }
 
 std::string RegionScope::why_not() const {
-  if (innermost_of_thread_ != &innermost) {
+  if (innermost_of_thread_ != &t_innermost) {
     return c10::str("'", name_, "' was ended on another thread than it was begun on. End it there");
   }
-  if (innermost != this) {
-    return c10::str("'", name_, "' was ended before region '", innermost->name_,
+  if (t_innermost != this) {
+    return c10::str("'", name_, "' was ended before region '", t_innermost->name_,
                     "', which was begun inside it. End the inner one first");
   }
   return c10::str("'", name_, "' was ended by a hook, a store or a recomputation that ran inside ",
@@ -59,12 +59,12 @@ void RegionScope::abandon(std::shared_ptr<void> region) noexcept {
 }
 
 bool RegionScope::is_innermost_abandoned() noexcept {
-  return innermost != nullptr && innermost->is_abandoned_.load(std::memory_order_acquire);
+  return t_innermost != nullptr && t_innermost->is_abandoned_.load(std::memory_order_acquire);
 }
 
 void RegionScope::end_abandoned() noexcept {
-  while (is_innermost_abandoned() && innermost->may_end()) {
-    const std::shared_ptr<void> ended = std::move(innermost->abandoned_);
+  while (is_innermost_abandoned() && t_innermost->may_end()) {
+    const std::shared_ptr<void> ended = std::move(t_innermost->abandoned_);
   }
 }
 

@@ -34,7 +34,7 @@ inline StorageId storage_id_of(const at::Tensor& tensor) {
 
 // Returns whether the tensor does not own its memory, as from from_blob(). For tensors with a
 // storage.
-inline bool is_memory_lent(const at::Tensor& tensor) {
+inline bool is_non_owning(const at::Tensor& tensor) {
   const c10::DataPtr& data = tensor.storage().data_ptr();
   return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
 }

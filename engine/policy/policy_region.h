@@ -43,7 +43,7 @@ class PolicyRegion {
   // nothing, and does not ask again after a failure.
   void decide(const OperatorCall& call, std::span<const c10::IValue> arguments);
 
-  // For the result whose value is in the tensor's memory, in this region and in those around it:
+  // For the result whose value is in the tensor's memory, in this region and the enclosing ones:
   // saves it as it is now; recomputes it; offers it to the policy under a name. Throw
   // CheckpointError.
   void must_save(const at::Tensor& tensor);

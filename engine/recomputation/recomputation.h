@@ -20,6 +20,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/recomputation/region_record.h"
@@ -32,14 +33,14 @@ struct RecomputedTensor {
   std::int64_t version = 0;  // of its counter, when it was supplied
 };
 
-using FilledSlots = std::vector<std::pair<std::uint32_t, RecomputedTensor>>;
+using FilledSlots = std::vector<std::pair<SlotId, RecomputedTensor>>;
 
 // The slots that a session asks for.
 struct SlotRequest {
-  std::optional<std::uint32_t> asked;            // none: all that are wanted
-  absl::FunctionRef<bool(std::uint32_t)> wants;  // whether a slot's tensor is wanted, now
-  absl::FunctionRef<std::vector<bool>()> all;    // the same for every slot of the record
-  bool is_last = false;                          // no later session will ask
+  std::optional<SlotId> asked;            // none: all that are wanted
+  absl::FunctionRef<bool(SlotId)> wants;  // whether a slot's tensor is wanted, now
+  absl::FunctionRef<SlotSet()> all;       // the same for every slot of the record
+  bool is_last = false;                   // no later session will ask
 };
 
 // The part of one session in one region, from its first request to its end. One thread at a time.
@@ -86,22 +87,22 @@ class Recomputation {
   // before add_slot() on the same thread.
   virtual SlotProvenance locate(const at::Tensor& tensor) = 0;
   // Assigns the slot to that tensor. Called with the frame's lock.
-  virtual void add_slot(std::uint32_t slot, const at::Tensor& tensor) = 0;
+  virtual void add_slot(SlotId slot, const at::Tensor& tensor) = 0;
 
   // Forward has ended: releases values that no slot in `alive` needs, and completes the record's
   // state. may_pack: retained values may go to the surrounding saved-tensor hooks, which may throw.
-  virtual void end_forward(const std::vector<bool>& alive, bool may_pack) = 0;
+  virtual void end_forward(const SlotSet& alive, bool may_pack) = 0;
 
   virtual std::unique_ptr<SessionRecomputation> begin_session() = 0;
 
   // Slots have died, after forward ended. Called with the frame's lock while no session
   // recomputes; the result, which may be null, outlives the lock.
-  virtual std::unique_ptr<ReleasedValues> drop_slots(std::span<const std::uint32_t> slots) = 0;
+  virtual std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) = 0;
 
   // The tensors retained since entry.
   virtual std::span<const RegionInput> inputs() const = 0;
 
-  // Whether a store holds a retained value, and those values, in the same order in each process.
+  // Whether a store holds a retained value, and all such values, in the same order in each process.
   virtual bool has_stored() const = 0;
   virtual void append_stored(std::vector<std::shared_ptr<StoredTensor>>& stored) const = 0;
 };

@@ -8,10 +8,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "reprise/engine/ambient/region_state.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/report/operator_log.h"
 #include "reprise/engine/report/region_stats.h"
 
@@ -34,7 +34,12 @@ struct RegionRecord {
   bool synchronizes = false;  // wait_at_boundary()
   RegionState state;
 
-  std::vector<SavedTensorRecord> slots;  // in the order in which autograd saved them
+  struct Slot {
+    SavedTensorRecord saved;
+    bool is_alive = true;  // whether autograd holds it; guarded by the frame's lock
+  };
+  // In the order in which autograd saved them. Grows in forward, under the frame's lock.
+  base_internal::IdVector<SlotId, Slot> slots;
   bool forward_completed = false;
 
   std::unique_ptr<OperatorLog> operators;  // in debug mode only

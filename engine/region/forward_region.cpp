@@ -218,7 +218,7 @@ class ForwardRegion::Impl {
         TORCH_WARN_ONCE(
             "reprise: region '", frame_->name(),
             "' drew random numbers, but preserve_rng_state is off: its recomputation draws others, "
-            "and the gradients are not those of the forward pass. Further regions are not named");
+            "and the gradients do not belong to the forward pass. Further regions are not named");
       }
     }
     if (PolicyRegion* const policy_region = recording_->policy_region();

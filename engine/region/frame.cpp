@@ -59,21 +59,22 @@ Frame::~Frame() { g_live_frames.fetch_sub(1, std::memory_order_relaxed); }
 std::int64_t Frame::live_count() { return g_live_frames.load(); }
 
 bool Frame::complete_forward(bool may_pack) {
-  const std::vector<bool> alive = alive_now();
-  for (std::size_t slot = 0; slot < record_.slots.size(); ++slot) {
-    record_.slots[slot].complete(alive[slot]);
+  const SlotSet alive = alive_now();
+  for (const SlotId slot : alive.ids()) {
+    record_.slots[slot].saved.complete(alive[slot]);
   }
   recomputation_->end_forward(alive, may_pack);
   follow_previous();
   const MutexLock lock(mutex_);
   record_.forward_completed = true;
   counted_storages_ = {};
-  return std::find(alive_.begin(), alive_.end(), true) != alive_.end();
+  return std::any_of(record_.slots.begin(), record_.slots.end(),
+                     [](const RegionRecord::Slot& slot) { return slot.is_alive; });
 }
 
-at::Tensor Frame::unpack(std::uint32_t slot) {
+at::Tensor Frame::unpack(SlotId slot) {
   if (record_.allow_external_mutation) {
-    if (at::Tensor parameter = record_.slots[slot].parameter_now(); parameter.defined()) {
+    if (at::Tensor parameter = record_.slots[slot].saved.parameter_now(); parameter.defined()) {
       return parameter;
     }
   }
@@ -91,22 +92,22 @@ at::Tensor Frame::unpack(std::uint32_t slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
-  if (at::Tensor original = record_.slots[slot].original(); original.defined()) {
+  if (at::Tensor original = record_.slots[slot].saved.original(); original.defined()) {
     return original;
   }
   OperatorInterceptor* const interceptor = InterceptionScope::current();
-  const SavedTensorRecord& saved = record_.slots[slot];
+  const SavedTensorRecord& saved = record_.slots[slot].saved;
   if (interceptor != nullptr && !saved.shares_memory_with(value.tensor)) {
     interceptor->note_recomputed(value.tensor, saved.memory(), saved.memory_provenance());
   }
   return std::move(value.tensor);
 }
 
-void Frame::check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const {
+void Frame::check_unchanged(SlotId slot, const RecomputedTensor& value) const {
   if (value.tensor._version() == value.version || record_.allow_external_mutation) {
     return;
   }
-  const SavedTensorRecord& saved = record_.slots[slot];
+  const SavedTensorRecord& saved = record_.slots[slot].saved;
   throw MutationError(c10::str(
       "[checkpoint] region '", record_.name,
       "': one of the variables needed for gradient computation has been modified by an inplace "
@@ -153,13 +154,14 @@ std::shared_ptr<Session> Frame::open(const Request& request) {
 }
 
 // A parameter that may be freed and gathered is not retained: unpack() looks it up itself.
-bool Frame::wants(const Session& session, std::uint32_t slot) const {
-  const bool is_followed = record_.allow_external_mutation && record_.slots[slot].is_parameter();
-  return alive_[slot] && !is_followed && session.wants(slot);
+bool Frame::wants(const Session& session, SlotId slot) const {
+  const RegionRecord::Slot& recorded = record_.slots[slot];
+  const bool is_followed = record_.allow_external_mutation && recorded.saved.is_parameter();
+  return recorded.is_alive && !is_followed && session.wants(slot);
 }
 
 bool Frame::wants_any(const Session& session) const {
-  for (std::uint32_t slot = 0; slot < alive_.size(); ++slot) {
+  for (const SlotId slot : record_.slots.ids()) {
     if (wants(session, slot)) {
       return true;
     }
@@ -167,7 +169,7 @@ bool Frame::wants_any(const Session& session) const {
   return false;
 }
 
-void Frame::fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped) {
+void Frame::fill(Session& session, std::optional<SlotId> slot, Session::Dropped& dropped) {
   while (!slot || !session.has(*slot)) {
     if (session.replaying == std::this_thread::get_id()) {
       throw CheckpointError(c10::str(
@@ -191,20 +193,20 @@ void Frame::fill(Session& session, std::optional<std::uint32_t> slot, Session::D
   }
 }
 
-FilledSlots Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
+FilledSlots Frame::replay(Session& session, std::optional<SlotId> slot) {
   if (has_stored_ && session.starts_to_replay()) {
     prefetch_ahead();
   }
   const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
                        !hooks_internal::backward_info().keeps_graph;
-  const auto is_wanted = [&](std::uint32_t other) {
+  const auto is_wanted = [&](SlotId other) {
     const MutexLock lock(mutex_);
     return other == slot || wants(session, other);
   };
   const auto all_wanted = [&] {
-    std::vector<bool> wanted(record_.slots.size());
+    SlotSet wanted(record_.slots.size());
     const MutexLock lock(mutex_);
-    for (std::uint32_t other = 0; other < wanted.size(); ++other) {
+    for (const SlotId other : wanted.ids()) {
       wanted[other] = other == slot || wants(session, other);
     }
     return wanted;
@@ -212,8 +214,7 @@ FilledSlots Frame::replay(Session& session, std::optional<std::uint32_t> slot) {
   return session.recomputation(*recomputation_).fill({slot, is_wanted, all_wanted, is_last});
 }
 
-void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
-                        Session::Dropped& dropped) {
+void Frame::replay_into(Session& session, std::optional<SlotId> slot, Session::Dropped& dropped) {
   session.replaying = std::this_thread::get_id();
   const absl::Cleanup done = [&] {
     session.replaying = std::thread::id();
@@ -221,7 +222,7 @@ void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
   };
   session.streams().choose(
       record_.state.streams,
-      slot ? std::optional(record_.slots[*slot].metadata().device) : std::nullopt);
+      slot ? std::optional(record_.slots[*slot].saved.metadata().device) : std::nullopt);
   FilledSlots values;
   {
     mutex_.unlock();
@@ -230,7 +231,7 @@ void Frame::replay_into(Session& session, std::optional<std::uint32_t> slot,
     values = replay(session, slot);
   }
   for (auto& [filled, value] : values) {
-    if (alive_[filled]) {
+    if (record_.slots[filled].is_alive) {
       session.fill(filled, std::move(value), dropped);
     } else {
       dropped.push_back(std::move(value.tensor));

@@ -68,7 +68,7 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   using Sessions = absl::InlinedVector<std::shared_ptr<Session>, 1>;
 
   // Forward: records the tensor instead of retaining it, and returns its slot's number.
-  std::uint32_t record(const at::Tensor& tensor);
+  SlotId record(const at::Tensor& tensor);
   void count_dropped_bytes(const at::Tensor& tensor);
   // Forward has ended. If a store holds a tensor of this region, links the frame to the previous
   // such frame of this thread, which backward enters next.
@@ -80,28 +80,27 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Returns the tensors in stores, in the order in which to fetch them.
   std::vector<std::shared_ptr<StoredTensor>> stored_in_order() ABSL_LOCKS_EXCLUDED(mutex_);
   // Backward: returns the recorded tensor, recomputed.
-  at::Tensor unpack(std::uint32_t slot);
-  void slot_died(std::uint32_t slot);
+  at::Tensor unpack(SlotId slot);
+  void slot_died(SlotId slot);
   // Returns the values that no slot needs any more.
   std::unique_ptr<ReleasedValues> release_unneeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<bool> alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
+  SlotSet alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Session> open(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs or awaits the recomputation that supplies `slot`, or, without one, all missing slots.
-  void fill(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
+  void fill(Session& session, std::optional<SlotId> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void replay_into(Session& session, std::optional<std::uint32_t> slot, Session::Dropped& dropped)
+  void replay_into(Session& session, std::optional<SlotId> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Called without the lock.
-  FilledSlots replay(Session& session, std::optional<std::uint32_t> slot);
+  FilledSlots replay(Session& session, std::optional<SlotId> slot);
   // Returns whether a recomputation should supply the slot's tensor.
-  bool wants(const Session& session, std::uint32_t slot) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool wants(const Session& session, SlotId slot) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool wants_any(const Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void check_unchanged(std::uint32_t slot, const RecomputedTensor& value) const;
+  void check_unchanged(SlotId slot, const RecomputedTensor& value) const;
 
-  RegionRecord record_;  // its slots grow in forward only, on one thread at a time
+  RegionRecord record_;
   std::unique_ptr<Recomputation> recomputation_;
   absl::flat_hash_set<const void*> counted_storages_;  // in forward, for memory_report()
   bool has_stored_ = false;
@@ -109,11 +108,10 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
 
   Mutex mutex_;
   std::condition_variable_any replay_ended_;
-  std::vector<bool> alive_ ABSL_GUARDED_BY(mutex_);  // for each slot, whether autograd holds it
   Sessions sessions_ ABSL_GUARDED_BY(mutex_);
   std::string refusal_ ABSL_GUARDED_BY(mutex_);  // see refuse_replays()
   // That have died since forward ended, and that the recomputation does not know of.
-  std::vector<std::uint32_t> dead_slots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SlotId> dead_slots_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace reprise::engine_internal

@@ -11,10 +11,10 @@
 namespace reprise::engine_internal {
 
 void Frame::follow_previous() {
-  thread_local std::weak_ptr<Frame> last_of_thread;
+  thread_local std::weak_ptr<Frame> t_last_frame;
   if (has_stored()) {
     has_stored_ = true;
-    previous_ = std::exchange(last_of_thread, weak_from_this());
+    previous_ = std::exchange(t_last_frame, weak_from_this());
   }
 }
 

@@ -34,7 +34,7 @@ class Slot final : public SavedVariableHooks {
 
  private:
   std::shared_ptr<Frame> frame_;
-  std::uint32_t number_ = 0;
+  SlotId number_;
   bool packed_ = false;
 };
 
@@ -42,13 +42,12 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
   return std::make_unique<Slot>(shared_from_this());
 }
 
-std::uint32_t Frame::record(const at::Tensor& tensor) {
+SlotId Frame::record(const at::Tensor& tensor) {
   SavedTensorRecord saved(tensor, record_.check_options(), recomputation_->locate(tensor));
   const MutexLock lock(mutex_);
-  const auto slot = static_cast<std::uint32_t>(record_.slots.size());
+  const SlotId slot = record_.slots.next_id();
   recomputation_->add_slot(slot, tensor);
-  record_.slots.push_back(std::move(saved));
-  alive_.push_back(true);
+  record_.slots.push_back({.saved = std::move(saved)});
   if (record_.stats) {
     count_dropped_bytes(tensor);
   }
@@ -56,7 +55,7 @@ std::uint32_t Frame::record(const at::Tensor& tensor) {
 }
 
 void Frame::count_dropped_bytes(const at::Tensor& tensor) {
-  record_.stats->slots.fetch_add(1);
+  record_.stats->saved_tensors.fetch_add(1);
   const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
   if (is_parameter || !tensor.has_storage()) {
     return;
@@ -66,9 +65,13 @@ void Frame::count_dropped_bytes(const at::Tensor& tensor) {
   }
 }
 
-std::vector<bool> Frame::alive_now() {
+SlotSet Frame::alive_now() {
   const MutexLock lock(mutex_);
-  return alive_;
+  SlotSet alive;
+  for (const RegionRecord::Slot& slot : record_.slots) {
+    alive.push_back(slot.is_alive);
+  }
+  return alive;
 }
 
 // Returns null while a recomputation runs: the next slot that dies releases them.
@@ -84,11 +87,11 @@ std::unique_ptr<ReleasedValues> Frame::release_unneeded() {
   return released;
 }
 
-void Frame::slot_died(std::uint32_t slot) {
+void Frame::slot_died(SlotId slot) {
   Session::Dropped dropped;                  // freed after the lock
   std::unique_ptr<ReleasedValues> released;  // likewise
   const MutexLock lock(mutex_);
-  alive_[slot] = false;
+  record_.slots[slot].is_alive = false;
   if (record_.forward_completed) {
     dead_slots_.push_back(slot);
     released = release_unneeded();

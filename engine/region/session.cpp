@@ -26,15 +26,15 @@ Request current_request() {
   return request;
 }
 
-void Session::fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped) {
-  if (slot >= slots_.size()) {
-    slots_.resize(std::max<std::size_t>(slot + 1, 2 * slots_.size()));
+void Session::fill(SlotId slot, RecomputedTensor value, Dropped& dropped) {
+  if (!slots_.contains(slot)) {
+    slots_.resize(std::max<std::size_t>(slot.number() + 1, 2 * slots_.size()));
   }
   drop(slot, dropped);
   slots_[slot] = {std::move(value), /*is_taken=*/false};
 }
 
-RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
+RecomputedTensor Session::take(SlotId slot, const hooks_internal::BackwardInfo& asking,
                                Dropped& dropped) {
   RecomputedTensor value =
       std::exchange(slots_[slot].value, {});  // perhaps the one that the last reader read
@@ -50,14 +50,14 @@ RecomputedTensor Session::take(std::uint32_t slot, const hooks_internal::Backwar
   return value;
 }
 
-void Session::drop(std::uint32_t slot, Dropped& dropped) {
+void Session::drop(SlotId slot, Dropped& dropped) {
   if (has(slot)) {
     dropped.push_back(std::exchange(slots_[slot].value, {}).tensor);
   }
 }
 
 void Session::forget_last_reader(Dropped& dropped) {
-  for (const std::uint32_t slot : read_) {
+  for (const SlotId slot : read_) {
     drop(slot, dropped);
   }
   read_.clear();

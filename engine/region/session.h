@@ -12,7 +12,6 @@
 #include <memory>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "reprise/engine/ambient/region_streams.h"
@@ -49,16 +48,16 @@ class Session {
 
   const SessionId& id() const { return id_; }
 
-  bool has(std::uint32_t slot) const {
-    return slot < slots_.size() && slots_[slot].value.tensor.defined();
+  bool has(SlotId slot) const {
+    return slots_.contains(slot) && slots_[slot].value.tensor.defined();
   }
   // Returns whether a recomputation should supply the slot's tensor: no caller has received it yet
   // in this session.
-  bool wants(std::uint32_t slot) const { return !has(slot) && !is_taken(slot); }
+  bool wants(SlotId slot) const { return !has(slot) && !is_taken(slot); }
 
   // To be called if a slot is missing. A group spans several backwards: one that asks for a tensor
   // that an earlier one received will ask for the rest as well, so all are wanted again.
-  void restart_if_taken(std::uint32_t slot) {
+  void restart_if_taken(SlotId slot) {
     if (id_.kind == SessionId::Kind::kGroup && is_taken(slot)) {
       for (SlotState& state : slots_) {
         state.is_taken = false;
@@ -70,14 +69,13 @@ class Session {
   }
 
   // Adds a recomputed tensor.
-  void fill(std::uint32_t slot, RecomputedTensor value, Dropped& dropped);
+  void fill(SlotId slot, RecomputedTensor value, Dropped& dropped);
 
   // Returns the slot's tensor. A node that may ask again finds it until another node asks.
-  RecomputedTensor take(std::uint32_t slot, const hooks_internal::BackwardInfo& asking,
-                        Dropped& dropped);
+  RecomputedTensor take(SlotId slot, const hooks_internal::BackwardInfo& asking, Dropped& dropped);
 
   // Releases the slot's tensor.
-  void drop(std::uint32_t slot, Dropped& dropped);
+  void drop(SlotId slot, Dropped& dropped);
 
   SessionStreams& streams() { return streams_; }
 
@@ -101,13 +99,13 @@ class Session {
     bool is_taken = false;
   };
 
-  bool is_taken(std::uint32_t slot) const { return slot < slots_.size() && slots_[slot].is_taken; }
+  bool is_taken(SlotId slot) const { return slots_.contains(slot) && slots_[slot].is_taken; }
   void forget_last_reader(Dropped& dropped);
 
   SessionId id_;
-  std::vector<SlotState> slots_;
+  base_internal::IdVector<SlotId, SlotState> slots_;
   const void* reader_ = nullptr;  // the node that received the tensors below and may ask again
-  absl::InlinedVector<std::uint32_t, 4> read_;
+  absl::InlinedVector<SlotId, 4> read_;
   SessionStreams streams_;
   std::unique_ptr<SessionRecomputation> recomputation_;
   bool has_replayed_ = false;

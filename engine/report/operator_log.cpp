@@ -31,9 +31,9 @@ c10::DebugInfoKind log_kind() { return hooks_internal::own_debug_info_kind<kLogK
 using hooks_internal::UnseenScope;
 
 // The number of listed operators around the present code of this thread.
-thread_local int listed_depth = 0;
+thread_local int t_listed_depth = 0;
 // UnseenScope::depth() at the innermost guard: deeper operators are not logged.
-thread_local int depth_of_log = 0;
+thread_local int t_log_depth = 0;
 
 }  // namespace
 
@@ -162,14 +162,14 @@ bool is_composed_of_others(const c10::OperatorName& name) {
 
 // Marks a listed operator between its start and its end.
 struct ListedOperator : at::ObserverContext {
-  ListedOperator() { ++listed_depth; }
-  ~ListedOperator() override { --listed_depth; }
+  ListedOperator() { ++t_listed_depth; }
+  ~ListedOperator() override { --t_listed_depth; }
   ListedOperator(const ListedOperator&) = delete;
   ListedOperator& operator=(const ListedOperator&) = delete;
 };
 
 std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
-  if (UnseenScope::depth() > depth_of_log || listed_depth > 0) {
+  if (UnseenScope::depth() > t_log_depth || t_listed_depth > 0) {
     return nullptr;
   }
   const std::optional<c10::OperatorName> name = function.operator_name();
@@ -188,9 +188,9 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
 
 OperatorLogGuard::OperatorLogGuard(OperatorLog& log)
     : found_info_(c10::ThreadLocalDebugInfo::current()),
-      found_listed_depth_(std::exchange(listed_depth, 0)),
-      found_depth_(std::exchange(depth_of_log, UnseenScope::depth())) {
-  auto outer = depth_of_log > found_depth_ ? nullptr : OperatorRecording::current();
+      found_listed_depth_(std::exchange(t_listed_depth, 0)),
+      found_depth_(std::exchange(t_log_depth, UnseenScope::depth())) {
+  auto outer = t_log_depth > found_depth_ ? nullptr : OperatorRecording::current();
   recording_ = std::make_shared<OperatorRecording>(log, std::move(outer));
   c10::ThreadLocalDebugInfo::_push(log_kind(), recording_);
   pushed_ = c10::ThreadLocalDebugInfo::current().get();
@@ -208,8 +208,8 @@ OperatorLogGuard::~OperatorLogGuard() {
   if (c10::ThreadLocalDebugInfo::current().get() == pushed_) {
     c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(found_info_);
   }
-  listed_depth = found_listed_depth_;
-  depth_of_log = found_depth_;
+  t_listed_depth = found_listed_depth_;
+  t_log_depth = found_depth_;
 }
 
 namespace {

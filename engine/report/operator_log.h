@@ -33,7 +33,7 @@ struct OperatorLog {
 // for it on a thread of a backward. With nested guards, each log receives it.
 //
 // Lists operators that have a derivative of their own: instead of a composite operator (linear,
-// dropout, matmul) its parts, because those save tensors; and no operators inside a listed one.
+// dropout, matmul) its parts, because the parts save tensors; and no operators inside a listed one.
 //
 // Entries may arrive from several threads at once; read `log` after the guard's destruction.
 class [[nodiscard]] REPRISE_API OperatorLogGuard {

@@ -66,7 +66,7 @@ RegionReport RegionStats::report() const {
   RegionReport report{.name = name,
                       .runs = runs.load(),
                       .forward_time = std::chrono::nanoseconds(forward_nanoseconds.load()),
-                      .slots = slots.load(),
+                      .saved_tensors = saved_tensors.load(),
                       .dropped_bytes = dropped_bytes.load(),
                       .kept_bytes = kept_bytes.load(),
                       .replays = replays.load(),

@@ -41,7 +41,7 @@ class RegionStats {
   const std::string name;
   std::atomic<std::int64_t> runs{0};
   std::atomic<std::int64_t> forward_nanoseconds{0};
-  std::atomic<std::int64_t> slots{0};
+  std::atomic<std::int64_t> saved_tensors{0};
   std::atomic<std::int64_t> dropped_bytes{0};
   std::atomic<std::int64_t> kept_bytes{0};
   std::atomic<std::int64_t> replays{0};

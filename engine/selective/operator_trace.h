@@ -21,6 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/base/ids/strong_id.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/kept/kept_result.h"
 #include "reprise/engine/operators/random_draw.h"
@@ -29,7 +30,8 @@
 
 namespace reprise::engine_internal {
 
-using ValueId = std::uint32_t;
+using TracedValueId = base_internal::StrongId<class TracedValueTag>;
+using TracedOperatorId = base_internal::StrongId<class TracedOperatorTag>;
 
 // The results of all operators, one after the other.
 class ResultList {
@@ -89,9 +91,9 @@ struct TracedOperator {
   bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant
   bool is_resizing = false;    // changes the shape of what it writes
   bool is_lone_write = false;  // to a single value, which is its only result
-  absl::InlinedVector<ValueId, 3> inputs;
-  absl::InlinedVector<ValueId, 2> made;     // for each tensor result that is a value of its own
-  absl::InlinedVector<ValueId, 1> written;  // in place
+  absl::InlinedVector<TracedValueId, 3> inputs;
+  absl::InlinedVector<TracedValueId, 2> made;  // for each tensor result that is a value of its own
+  absl::InlinedVector<TracedValueId, 1> written;  // in place
   // None if they can be neither retained nor replaced (sparse tensors).
   std::optional<ResultList::Range> results;
   std::optional<RandomDraw> draw;  // if it is random
@@ -100,14 +102,14 @@ struct TracedOperator {
 class OperatorTrace {
  public:
   // Per operator, its tensors.
-  using Kept = absl::flat_hash_map<std::uint32_t, std::vector<KeptResult>>;
+  using Kept = absl::flat_hash_map<TracedOperatorId, std::vector<KeptResult>>;
 
   OperatorTrace(bool allow_mutation, bool through_hooks)
       : through_hooks(through_hooks), allow_mutation_(allow_mutation) {}
 
   const bool through_hooks;  // retained results go to the surrounding saved-tensor hooks
   bool is_complete = false;  // forward has ended
-  std::vector<TracedOperator> operators;
+  base_internal::IdVector<TracedOperatorId, TracedOperator> operators;
   ResultList results;
 
   // In forward.

@@ -122,7 +122,7 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
   note_writes(call, arguments, op);
   const bool writes_besides = !op.written.empty() && !traits.returns_only_arguments;
   const bool is_transfer = traits.transfer != Transfer::kNone && !op.is_wait;
-  op.is_root = op.is_root || writes_besides || traits.tells_host || traits.is_view || is_transfer;
+  op.is_root = op.is_root || writes_besides || traits.is_host_read || traits.is_view || is_transfer;
   return op;
 }
 

@@ -64,7 +64,7 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
     effects_.intercept(call);
     return;
   }
-  if (next_ == trace_.operators.size() ||
+  if (!trace_.operators.contains(next_) ||
       *trace_.operators[next_].name != call.op.operator_name() ||
       trace_.operators[next_].arguments != fingerprint_of_arguments(call)) {
     fail_other_operator(call);
@@ -74,7 +74,7 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
 }
 
 bool SelectiveReplay::is_ahead_of_forward() const {
-  return next_ == trace_.operators.size() && !trace_.is_complete;
+  return !trace_.operators.contains(next_) && !trace_.is_complete;
 }
 
 void SelectiveReplay::check() const {
@@ -121,7 +121,7 @@ void SelectiveReplay::run(const OperatorCall& call, const TracedOperator& op) {
   if (op.draw && !op.draw->is_repeated()) {
     other_operator_ =
         c10::str("[checkpoint] region '", region_, "': operator ", next_, " of the recomputation, ",
-                 *op.name, ", ", words_of_shared(op.draw->before.generator()));
+                 *op.name, ", ", describe_shared_draw(op.draw->before.generator()));
     check();
   }
 }
@@ -263,7 +263,7 @@ void SelectiveReplay::check_reads(const OperatorCall& call) {
 }
 
 void SelectiveReplay::fail_other_operator(const OperatorCall& call) {
-  const bool is_end = next_ == trace_.operators.size();
+  const bool is_end = !trace_.operators.contains(next_);
   const bool same_name = !is_end && *trace_.operators[next_].name == call.op.operator_name();
   other_operator_ = c10::str(
       "[checkpoint] region '", region_, "': operator ", next_, " of the recomputation is ",

@@ -60,7 +60,7 @@ class SelectiveReplay final : public OperatorInterceptor {
   RegionStats* const stats_;
   const std::shared_ptr<const OperatorTrace::Kept> kept_;
   const int backward_;
-  std::uint32_t next_ = 0;
+  TracedOperatorId next_{0};
   bool has_stopped_ = false;
   // Tensors that have been supplied while forward runs, and that forward still owns.
   std::vector<StorageId> shared_;

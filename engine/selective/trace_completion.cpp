@@ -19,7 +19,8 @@ using Plan = TracedOperator::Plan;
 }  // namespace
 
 bool TraceRecorder::is_any_needed(const auto& ids) const {
-  return std::any_of(ids.begin(), ids.end(), [this](ValueId id) { return values_[id].is_needed; });
+  return std::any_of(ids.begin(), ids.end(),
+                     [this](TracedValueId id) { return values_[id].is_needed; });
 }
 
 // The region's code may have read, through a pointer, a value that no operator has used and that
@@ -41,7 +42,7 @@ void TraceRecorder::find_needed() {
   // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot read this library's <ranges>
   for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
     if (op->plan == Plan::kServe &&
-        std::any_of(op->made.begin(), op->made.end(), [this](ValueId id) {
+        std::any_of(op->made.begin(), op->made.end(), [this](TracedValueId id) {
           return values_[id].is_needed && kept(values_[id]) == nullptr;
         })) {
       op->plan = Plan::kServePartly;
@@ -51,7 +52,7 @@ void TraceRecorder::find_needed() {
     const bool is_view_only = op->is_view && op->made.empty();
     if (is_run && !is_view_only &&
         (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
-      for (const ValueId id : op->inputs) {
+      for (const TracedValueId id : op->inputs) {
         values_[id].is_needed = true;
       }
     }
@@ -97,7 +98,7 @@ void TraceRecorder::unkeep_what_pointers_wrote() {
   }
 }
 
-void TraceRecorder::let_go(std::uint32_t index) {
+void TraceRecorder::let_go(TracedOperatorId index) {
   TracedOperator& op = trace_.operators[index];
   // Later operators find the shape that the copy leaves.
   const bool is_resizing_copy = op.plan == Plan::kCopy && op.is_resizing;
@@ -115,7 +116,7 @@ void TraceRecorder::let_go(std::uint32_t index) {
     trace_.mutable_kept().erase(kept);
     return;
   }
-  for (const ValueId id : op.made) {
+  for (const TracedValueId id : op.made) {
     if (!values_[id].is_needed) {
       kept->second[values_[id].tensor] = {};
     }
@@ -124,27 +125,27 @@ void TraceRecorder::let_go(std::uint32_t index) {
 
 // The operator whose result the retained value is: a write in place may have made it the result of
 // the value's creator.
-std::uint32_t TraceRecorder::keeper_of(const Value& value) const {
-  const auto keeps_it = [this](std::uint32_t index) {
+TracedOperatorId TraceRecorder::keeper_of(const Value& value) const {
+  const auto keeps_it = [this](TracedOperatorId index) {
     return keeps(trace_.operators[index].decision);
   };
   const auto writer = std::find_if(value.writers.rbegin(), value.writers.rend(), keeps_it);
   return keeps_it(value.creator) || writer == value.writers.rend() ? value.creator : *writer;
 }
 
-bool TraceRecorder::keeps_as(std::uint32_t index, const Value& value) {
+bool TraceRecorder::keeps_as(TracedOperatorId index, const Value& value) {
   return kept(value) != nullptr && keeper_of(value) == index;
 }
 
-void TraceRecorder::report(std::uint32_t index, RegionStats& stats) {
+void TraceRecorder::report(TracedOperatorId index, RegionStats& stats) {
   const TracedOperator& op = trace_.operators[index];
   std::int64_t kept_bytes = 0;
   std::int64_t dropped_bytes = 0;
-  for (const ValueId id : op.made) {
+  for (const TracedValueId id : op.made) {
     dropped_bytes += kept(values_[id]) == nullptr ? values_[id].bytes : 0;
     kept_bytes += keeps_as(index, values_[id]) ? values_[id].bytes : 0;
   }
-  for (const ValueId id : op.written) {
+  for (const TracedValueId id : op.written) {
     kept_bytes += keeps_as(index, values_[id]) ? values_[id].bytes : 0;
   }
   if (op.plan == Plan::kCopy) {
@@ -157,7 +158,7 @@ void TraceRecorder::report(std::uint32_t index, RegionStats& stats) {
 void TraceRecorder::put_kept_away() {
   const at::NoGradGuard no_grad;
   auto& kept = trace_.mutable_kept();
-  for (const std::uint32_t index : sorted_keys(kept)) {
+  for (const TracedOperatorId index : sorted_keys(kept)) {
     for (KeptResult& result : kept.at(index)) {
       result.put_away();
       const bool may_go = trace_.through_hooks && result.alias.defined() && !result.is_in_flight &&
@@ -186,7 +187,7 @@ void TraceRecorder::complete(bool may_pack, RegionStats* stats) {
   if (has_hidden_writes()) {
     need_everything();
   }
-  for (std::uint32_t index = 0; index < trace_.operators.size(); ++index) {
+  for (const TracedOperatorId index : trace_.operators.ids()) {
     let_go(index);
     if (const TracedOperator& op = trace_.operators[index]; stats != nullptr && op.is_asked) {
       report(index, *stats);

@@ -16,7 +16,7 @@ using Plan = TracedOperator::Plan;
 
 // The value is retained as of after the write, with the version counter of the written tensor (that
 // of _unsafe_view's result differs from its argument's).
-bool TraceRecorder::let_follow(std::uint32_t index, Value& value, const at::Tensor& written) {
+bool TraceRecorder::let_follow(TracedOperatorId index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
   if (result == nullptr || !result->alias.defined() || result->is_mutated() ||
       result->is_snapshot || value.is_read || !value.may_follow || !is_keepable(written)) {
@@ -51,7 +51,7 @@ bool TraceRecorder::keep_as_result(Value& value, const at::Tensor& tensor,
     result.put_away();
   }
   creator.plan = Plan::kServe;
-  for (const std::uint32_t writer : value.writers) {
+  for (const TracedOperatorId writer : value.writers) {
     trace_.operators[writer].plan = Plan::kSkip;
     trace_.mutable_kept().erase(writer);
   }
@@ -63,22 +63,22 @@ bool TraceRecorder::is_in_flight(const Value& value) const {
       .is_in_flight;
 }
 
-bool TraceRecorder::reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const {
+bool TraceRecorder::reads_what_is_lost(TracedOperatorId index, TracedOperatorId creator) const {
   const auto& inputs = trace_.operators[index].inputs;
-  return std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
+  return std::any_of(inputs.begin(), inputs.end(), [&](TracedValueId id) {
     const Value& value = values_[id];
     return value.creator != creator &&
-           std::any_of(value.writers.begin(), value.writers.end(), [&](std::uint32_t writer) {
+           std::any_of(value.writers.begin(), value.writers.end(), [&](TracedOperatorId writer) {
              return writer > index && trace_.operators[writer].plan == Plan::kSkip;
            });
   });
 }
 
 // Returns the operators that replays run if the results of one are not retained.
-std::vector<std::uint32_t> TraceRecorder::runs_without(std::uint32_t index) const {
-  std::vector<std::uint32_t> runs = {index};
-  for (const ValueId id : trace_.operators[index].made) {
-    for (const std::uint32_t writer : values_[id].writers) {
+std::vector<TracedOperatorId> TraceRecorder::runs_without(TracedOperatorId index) const {
+  std::vector<TracedOperatorId> runs = {index};
+  for (const TracedValueId id : trace_.operators[index].made) {
+    for (const TracedOperatorId writer : values_[id].writers) {
       if (trace_.operators[writer].plan == Plan::kSkip) {
         runs.push_back(writer);
       }
@@ -88,13 +88,13 @@ std::vector<std::uint32_t> TraceRecorder::runs_without(std::uint32_t index) cons
 }
 
 // Returns false if one of them reads a retained result as of before a write.
-bool TraceRecorder::can_unkeep(std::uint32_t index) const {
-  const std::vector<std::uint32_t> runs = runs_without(index);
+bool TraceRecorder::can_unkeep(TracedOperatorId index) const {
+  const std::vector<TracedOperatorId> runs = runs_without(index);
   return std::none_of(runs.begin(), runs.end(),
-                      [&](std::uint32_t each) { return reads_what_is_lost(each, index); });
+                      [&](TracedOperatorId each) { return reads_what_is_lost(each, index); });
 }
 
-bool TraceRecorder::unkeep(std::uint32_t index) {
+bool TraceRecorder::unkeep(TracedOperatorId index) {
   if (!trace_.mutable_kept().contains(index)) {
     return true;
   }
@@ -102,7 +102,7 @@ bool TraceRecorder::unkeep(std::uint32_t index) {
     return false;
   }
   trace_.mutable_kept().erase(index);
-  for (const std::uint32_t each : runs_without(index)) {
+  for (const TracedOperatorId each : runs_without(index)) {
     run(each);
   }
   return true;
@@ -123,14 +123,14 @@ bool TraceRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& ans
 }
 
 bool TraceRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
-  TracedOperator* const creator = creator_of(tensor);
-  if (creator == nullptr) {
+  const auto creator = creator_of(tensor);
+  if (!creator) {
     return true;
   }
-  if (!unkeep(index_of(*creator))) {
+  if (!unkeep(*creator)) {
     return false;
   }
-  creator->decision = decision;
+  trace_.operators[*creator].decision = decision;
   return true;
 }
 

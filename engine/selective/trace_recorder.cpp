@@ -16,18 +16,18 @@ using Plan = TracedOperator::Plan;
 
 }  // namespace
 
-std::string TraceRecorder::describe_operator(std::uint32_t index) const {
+std::string TraceRecorder::describe_operator(TracedOperatorId index) const {
   return c10::str("operator ", index, ", ", *trace_.operators[index].name);
 }
 
-std::optional<ValueId> TraceRecorder::value_in(StorageId memory) const {
+std::optional<TracedValueId> TraceRecorder::value_in(StorageId memory) const {
   const auto found = value_of_memory_.find(memory);
   return found == value_of_memory_.end() ? std::nullopt : std::optional(found->second);
 }
 
-TracedOperator* TraceRecorder::creator_of(const at::Tensor& tensor) {
+std::optional<TracedOperatorId> TraceRecorder::creator_of(const at::Tensor& tensor) const {
   const auto id = value_in(storage_id_of(tensor));
-  return id ? &trace_.operators[values_[*id].creator] : nullptr;
+  return id ? std::optional(values_[*id].creator) : std::nullopt;
 }
 
 void TraceRecorder::need(StorageId memory) {
@@ -46,7 +46,7 @@ void TraceRecorder::add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
 void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> results,
                                  const std::vector<std::optional<std::uint32_t>>& result_arguments,
                                  const StorageIdList& arguments) {
-  const auto index = static_cast<std::uint32_t>(trace_.operators.size());
+  const TracedOperatorId index = trace_.operators.next_id();
   op.results = trace_.results.append(results);
   std::uint32_t ordinal = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -57,7 +57,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
         // A view that its schema does not declare, as of _unsafe_view.
         op.is_view = op.is_view || !result_arguments[i];
       } else if (tensor.has_storage()) {
-        const auto id = static_cast<ValueId>(values_.size());
+        const TracedValueId id = values_.next_id();
         values_.push_back({.creator = index,
                            .tensor = place,
                            .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
@@ -74,7 +74,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
 }
 
 void TraceRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
-  const std::uint32_t index = last_index();
+  const TracedOperatorId index = last_index();
   TracedOperator& op = trace_.operators[index];
   op.decision = answer.policy;
   op.is_asked = true;
@@ -89,7 +89,7 @@ void TraceRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::I
 
 void TraceRecorder::finish_last() {
   const TracedOperator& op = last();
-  for (const ValueId id : op.written) {
+  for (const TracedValueId id : op.written) {
     Value& value = values_[id];
     value.has_earlier_reader = value.has_earlier_reader || value.is_read;
     value.is_constant = value.is_constant && op.is_constant;
@@ -99,7 +99,7 @@ void TraceRecorder::finish_last() {
   if (op.is_view) {
     return;
   }
-  for (const ValueId id : op.inputs) {
+  for (const TracedValueId id : op.inputs) {
     values_[id].is_used = true;
   }
   if (op.plan == Plan::kRun) {
@@ -108,16 +108,16 @@ void TraceRecorder::finish_last() {
 }
 
 // Replays run the operator: its inputs are read.
-void TraceRecorder::run(std::uint32_t index) {
+void TraceRecorder::run(TracedOperatorId index) {
   TracedOperator& op = trace_.operators[index];
   op.plan = Plan::kRun;
-  for (const ValueId id : op.inputs) {
+  for (const TracedValueId id : op.inputs) {
     const bool is_target = std::find(op.written.begin(), op.written.end(), id) != op.written.end();
     values_[id].is_read = values_[id].is_read || !is_target;
   }
 }
 
-void TraceRecorder::keep_results(std::uint32_t index, const PolicyAnswer& answer,
+void TraceRecorder::keep_results(TracedOperatorId index, const PolicyAnswer& answer,
                                  c10::ArrayRef<c10::IValue> results) {
   TracedOperator& op = trace_.operators[index];
   if (!op.results) {

@@ -18,7 +18,7 @@
 // under PREFER_SAVE is recomputed, and one under MUST_SAVE becomes a snapshot: a copy, taken before
 // the write, of which each replay receives a copy to write to.
 //
-// Note [Constants]: results that depend on no tensor and no random number, such as those of
+// Note [Constants]: results that depend on no tensor and no random number, such as from
 // zeros(), are not retained. Such memory is often filled through a pointer next, and a replay that
 // received the filled memory would fill it twice.
 #ifndef REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
@@ -48,10 +48,7 @@ class TraceRecorder final : public DecisionTarget {
   // trace: must outlive this.
   explicit TraceRecorder(OperatorTrace& trace) : trace_(trace) {}
 
-  std::optional<ValueId> value_in(StorageId memory) const;
-  std::uint32_t index_of(const TracedOperator& op) const {
-    return static_cast<std::uint32_t>(&op - trace_.operators.data());
-  }
+  std::optional<TracedValueId> value_in(StorageId memory) const;
   // A replay needs the contents of `memory`: they are saved, or used outside the dispatcher.
   void need(StorageId memory);
 
@@ -63,11 +60,11 @@ class TraceRecorder final : public DecisionTarget {
 
   // The next operator writes to the value, which is in the memory of `tensor`. may_follow: see
   // Note [In place].
-  void prepare_write(ValueId value, const at::Tensor& tensor, bool may_follow);
+  void prepare_write(TracedValueId value, const at::Tensor& tensor, bool may_follow);
   // The next operator, excluded from the policy, writes to the value.
-  void prepare_hidden_write(ValueId value, const at::Tensor& tensor);
+  void prepare_hidden_write(TracedValueId value, const at::Tensor& tensor);
   // The next operator changes the shape of the value's tensor in place.
-  void prepare_reshape(ValueId value, const at::Tensor& tensor);
+  void prepare_reshape(TracedValueId value, const at::Tensor& tensor);
 
   // The next operator has run, with these results; records the values that it made.
   void add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
@@ -79,10 +76,10 @@ class TraceRecorder final : public DecisionTarget {
   void finish_last();
 
   std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override {
-    TracedOperator* const op = creator_of(tensor);
-    return op == nullptr ? std::nullopt : std::optional(decision_of(*op));
+    const auto creator = creator_of(tensor);
+    return creator ? std::optional(decision_of(*creator)) : std::nullopt;
   }
-  Decision last_decision() override { return decision_of(last()); }
+  Decision last_decision() override { return decision_of(last_index()); }
   bool has_last_written() const override { return !last().written.empty(); }
   void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
@@ -93,14 +90,15 @@ class TraceRecorder final : public DecisionTarget {
   void complete(bool may_pack, RegionStats* stats);
 
  private:
-  // The operator that made the contents of the tensor's memory; null if none of the region did.
-  TracedOperator* creator_of(const at::Tensor& tensor);
-  Decision decision_of(TracedOperator& op) const {
-    return {op.name, index_of(op), &op.decision, &op.is_forced};
+  // Returns the operator that made the contents of the tensor's memory, if one of the region did.
+  std::optional<TracedOperatorId> creator_of(const at::Tensor& tensor) const;
+  Decision decision_of(TracedOperatorId index) const {
+    TracedOperator& op = trace_.operators[index];
+    return {op.name, index.number(), &op.decision, &op.is_forced};
   }
 
   struct Value {
-    std::uint32_t creator;
+    TracedOperatorId creator;
     std::uint32_t tensor;  // of the creator's
     std::int64_t bytes;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents the reuse of its address
@@ -111,15 +109,15 @@ class TraceRecorder final : public DecisionTarget {
     bool is_constant = false;         // see Note [Constants]
     MemorySample sample = 0;          // of a constant
     bool may_follow = true;           // see Note [In place]
-    std::vector<std::uint32_t> writers;
+    std::vector<TracedOperatorId> writers;
   };
 
   void note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> results,
                     const std::vector<std::optional<std::uint32_t>>& result_arguments,
                     const StorageIdList& arguments);
-  void keep_results(std::uint32_t index, const PolicyAnswer& answer,
+  void keep_results(TracedOperatorId index, const PolicyAnswer& answer,
                     c10::ArrayRef<c10::IValue> results);
-  void decide_write(std::uint32_t index, const PolicyAnswer& answer,
+  void decide_write(TracedOperatorId index, const PolicyAnswer& answer,
                     c10::ArrayRef<c10::IValue> results);
   at::Tensor whole(const Value& value, const at::Tensor& tensor) const;
   KeptResult* kept(const Value& value);
@@ -134,32 +132,32 @@ class TraceRecorder final : public DecisionTarget {
   void note_version_later(const Value& value);
   void note_final_versions();
   void unkeep_what_pointers_wrote();
-  bool let_follow(std::uint32_t index, Value& value, const at::Tensor& written);
-  std::vector<std::uint32_t> runs_without(std::uint32_t index) const;
-  bool can_unkeep(std::uint32_t index) const;
-  bool unkeep(std::uint32_t index);
-  bool reads_what_is_lost(std::uint32_t index, std::uint32_t creator) const;
-  void run(std::uint32_t index);
+  bool let_follow(TracedOperatorId index, Value& value, const at::Tensor& written);
+  std::vector<TracedOperatorId> runs_without(TracedOperatorId index) const;
+  bool can_unkeep(TracedOperatorId index) const;
+  bool unkeep(TracedOperatorId index);
+  bool reads_what_is_lost(TracedOperatorId index, TracedOperatorId creator) const;
+  void run(TracedOperatorId index);
   // For error messages.
-  std::string describe_operator(std::uint32_t index) const;
-  std::uint32_t last_index() const { return index_of(last()); }
+  std::string describe_operator(TracedOperatorId index) const;
+  TracedOperatorId last_index() const { return trace_.operators.last_id(); }
 
   void need_dead_ends();
   void find_needed();
   bool has_hidden_writes() const;
   bool is_written_through_pointer(const Value& value) const;
   void need_everything();
-  void let_go(std::uint32_t index);
-  std::uint32_t keeper_of(const Value& value) const;
-  bool keeps_as(std::uint32_t index, const Value& value);
-  void report(std::uint32_t index, RegionStats& stats);
+  void let_go(TracedOperatorId index);
+  TracedOperatorId keeper_of(const Value& value) const;
+  bool keeps_as(TracedOperatorId index, const Value& value);
+  void report(TracedOperatorId index, RegionStats& stats);
   void put_kept_away();
   bool is_any_needed(const auto& ids) const;
 
   OperatorTrace& trace_;
-  absl::flat_hash_map<StorageId, ValueId> value_of_memory_;
-  std::vector<Value> values_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> written_now_;  // kept results
+  absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
+  base_internal::IdVector<TracedValueId, Value> values_;
+  std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results
 };
 
 }  // namespace reprise::engine_internal

@@ -29,14 +29,14 @@ KeptResult* TraceRecorder::kept_write(const Value& value) {
   if (value.writers.empty()) {
     return nullptr;
   }
-  const std::uint32_t writer = value.writers.back();
+  const TracedOperatorId writer = value.writers.back();
   const auto found = trace_.mutable_kept().find(writer);
   const bool is_kept =
       found != trace_.mutable_kept().end() && trace_.operators[writer].plan == Plan::kCopy;
   return is_kept ? &found->second[0] : nullptr;
 }
 
-void TraceRecorder::prepare_write(ValueId id, const at::Tensor& tensor, bool may_follow) {
+void TraceRecorder::prepare_write(TracedValueId id, const at::Tensor& tensor, bool may_follow) {
   const Value& value = values_[id];
   prepare_written_results(value, tensor);
   KeptResult* const result = kept(value);
@@ -66,7 +66,7 @@ void TraceRecorder::prepare_written_results(const Value& value, const at::Tensor
   if (result == nullptr) {
     return;
   }
-  const std::uint32_t writer = value.writers.back();
+  const TracedOperatorId writer = value.writers.back();
   if (result->stored || is_must(trace_.operators[writer].decision) ||
       reads_what_is_lost(writer, value.creator)) {
     result->take_snapshot(result->stored ? tensor : result->alias);
@@ -76,14 +76,14 @@ void TraceRecorder::prepare_written_results(const Value& value, const at::Tensor
   }
 }
 
-void TraceRecorder::prepare_hidden_write(ValueId id, const at::Tensor& tensor) {
+void TraceRecorder::prepare_hidden_write(TracedValueId id, const at::Tensor& tensor) {
   prepare_write(id, tensor, /*may_follow=*/false);
   Value& value = values_[id];
   value.may_follow = false;
   value.is_constant = false;
 }
 
-void TraceRecorder::prepare_reshape(ValueId id, const at::Tensor& tensor) {
+void TraceRecorder::prepare_reshape(TracedValueId id, const at::Tensor& tensor) {
   Value& value = values_[id];
   if (KeptResult* const result = kept(value); result != nullptr && result->stored) {
     result->take_snapshot(whole(value, tensor));  // autograd counts it as a write
@@ -95,7 +95,7 @@ at::Tensor TraceRecorder::whole(const Value& value, const at::Tensor& tensor) co
   return whole_result(tensor, trace_.results.tensors(*creator.results)[value.tensor]);
 }
 
-void TraceRecorder::decide_write(std::uint32_t index, const PolicyAnswer& answer,
+void TraceRecorder::decide_write(TracedOperatorId index, const PolicyAnswer& answer,
                                  c10::ArrayRef<c10::IValue> results) {
   const TracedOperator& op = trace_.operators[index];
   Value& value = values_[op.written[0]];
@@ -104,7 +104,7 @@ void TraceRecorder::decide_write(std::uint32_t index, const PolicyAnswer& answer
       let_follow(index, value, results[0].toTensor())) {
     return;
   }
-  for (const ValueId id : op.written) {
+  for (const TracedValueId id : op.written) {
     overwrite(values_[id]);
   }
   const bool is_constant = op.is_constant && value.is_constant;

@@ -12,10 +12,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-template <class T>
-std::size_t bytes_of(const std::vector<T>& vector) {
-  return vector.capacity() * sizeof(T);
-}
+std::size_t bytes_of(const auto& vector) { return vector.capacity() * sizeof(*vector.begin()); }
 
 std::size_t heap_bytes(const Geometry::Dims& dims) {
   return dims.size() > 4 ? dims.capacity() * sizeof(std::int64_t) : 0;

@@ -28,7 +28,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/base/ids/strong_id.h"
 #include "reprise/engine/ambient/compute_modes.h"
+#include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/kept/kept_result.h"
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/operators/operator_traits.h"
@@ -64,29 +66,33 @@ struct Geometry {
   bool is_neg;
 };
 
-using TapeValueId = std::uint32_t;
+using TapeValueId = base_internal::StrongId<class TapeValueTag>;
+using TapeOperatorId = base_internal::StrongId<class TapeOperatorTag>;
+using GeometryId = base_internal::StrongId<class GeometryTag>;
+using TapeValueSet = base_internal::IdVector<TapeValueId, bool>;
+using TapeOperatorSet = base_internal::IdVector<TapeOperatorId, bool>;
 
 class Tape {
  public:
-  static constexpr std::uint32_t kNone = 0xffffffff;
+  static constexpr base_internal::NoId kNone{};
 
   struct Tensor {
-    TapeValueId value = kNone;
-    std::uint32_t geometry = kNone;  // none: the tape input as it is
-    bool is_written_since = false;   // of a slot, by the operator that it was saved for
+    TapeValueId value;
+    GeometryId geometry;            // none: the tape input as it is
+    bool is_written_since = false;  // of a slot, by the operator that it was saved for
   };
 
   struct Argument {
     enum class Kind : std::uint8_t { kConstant, kTensor, kTensorList, kOptionalTensorList };
     Kind kind;
     std::uint32_t number;  // of the constant or of the value, or the number of elements that follow
-    std::uint32_t geometry;  // of kTensor
+    GeometryId geometry;   // of kTensor
   };
 
   // A tensor result that is a storage of its own.
   struct Made {
     TapeValueId value;
-    std::uint32_t geometry;
+    GeometryId geometry;
     std::uint32_t ordinal;  // among the tensors of the operator's results
   };
 
@@ -119,11 +125,11 @@ class Tape {
     c10::ScalarType default_dtype;
     bool is_deterministic;
     bool is_grad_enabled;   // read by kernels, though no graph is built below autograd
-    std::uint32_t compute;  // kNone: those of the region
+    std::uint32_t compute;  // kNone: the region's
   };
 
   struct Value {
-    std::uint32_t op = kNone;  // that made or wrote it
+    TapeOperatorId op;  // that made or wrote it
   };
 
   // A tape input: a value that is available without running an operator.
@@ -138,7 +144,7 @@ class Tape {
     Why why;
     KeptResult kept;
     std::optional<RegionInput> input;  // instead, when forward has ended
-    std::uint32_t geometry = kNone;    // of the tensor in `kept` or `input`
+    GeometryId geometry;               // of the tensor in `kept` or `input`
     bool is_parameter = false;
     at::Tensor parameter;             // instead of both: as it is when a replay reads it
     std::optional<std::string> lost;  // error message, if it has been overwritten
@@ -148,7 +154,7 @@ class Tape {
   void for_each_tensor_argument(const Operator& op, const auto& visitor) const {
     for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
       if (arguments[i].kind == Argument::Kind::kTensor) {
-        visitor(Tensor{arguments[i].number, arguments[i].geometry});
+        visitor(Tensor{TapeValueId(arguments[i].number), arguments[i].geometry});
       }
     }
   }
@@ -173,20 +179,20 @@ class Tape {
   // no policy saves anything, must have as many.
   bool recomputes_kept = false;
 
-  std::vector<Operator> operators;
+  base_internal::IdVector<TapeOperatorId, Operator> operators;
   std::vector<Argument> arguments;
   std::vector<Made> made;
   std::vector<Write> writes;
-  std::vector<Value> values;
-  std::vector<Geometry> geometries;
+  base_internal::IdVector<TapeValueId, Value> values;
+  base_internal::IdVector<GeometryId, Geometry> geometries;
   std::vector<c10::IValue> constants;
   std::vector<Context> contexts;
   std::vector<ComputeModes> compute;  // that the region's code has set
   std::vector<RandomDraw> random;
   absl::flat_hash_map<TapeValueId, Given> given;
-  std::vector<Tensor> slots;
+  base_internal::IdVector<SlotId, Tensor> slots;
   // Slots without a value: saved on another thread than the recorder's, by a backward inside.
-  absl::flat_hash_map<std::uint32_t, KeptResult> held;
+  absl::flat_hash_map<SlotId, KeptResult> held;
   std::uint32_t generation = 0;  // counts the changes of the operators' numbers
 };
 

@@ -7,7 +7,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// The keys that forward had included, and those included here to intercept operators.
+// The keys that forward had included, and the keys included here to intercept operators.
 c10::DispatchKeySet included_keys(const Tape::Context& context) {
   return context.keys.included_ | c10::impl::tls_local_dispatch_key_set().included_;
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Why = Tape::Given::Why;
 
-bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const std::vector<bool>& needed,
+bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const TapeValueSet& needed,
                         IsAvailable is_available) {
   const auto is_wanted = [&](TapeValueId value) {
     return value != Tape::kNone && needed[value] && !is_available(value);
@@ -30,10 +30,10 @@ bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const std::v
 
 // Adds the inputs of needed values to `needed`. An operator makes values later than all that it
 // reads, so one pass from the end suffices.
-std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed,
-                                   IsAvailable is_available) {
-  std::vector<bool> operators(tape.operators.size());
-  for (std::size_t index = tape.operators.size(); index-- > 0;) {
+TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available) {
+  TapeOperatorSet operators(tape.operators.size());
+  for (std::size_t number = tape.operators.size(); number-- > 0;) {
+    const TapeOperatorId index(number);
     const Tape::Operator& op = tape.operators[index];
     if (!op.is_required && !is_operator_needed(tape, op, needed, is_available)) {
       continue;
@@ -45,7 +45,7 @@ std::vector<bool> needed_operators(const Tape& tape, std::vector<bool>& needed,
 }
 
 // Adds the results of transfers, as of after the wait.
-void need_transfers(const Tape& tape, std::vector<bool>& needed) {
+void need_transfers(const Tape& tape, TapeValueSet& needed) {
   for (const Tape::Operator& op : tape.operators) {
     if (op.transfer == Transfer::kNone) {
       continue;
@@ -69,10 +69,10 @@ bool is_always_available(const Tape& tape, TapeValueId value) {
   return found != tape.given.end() && !(tape.allow_mutation && found->second.why == Why::kPolicy);
 }
 
-std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
-                                std::vector<bool>& operators, IsAvailable is_available) {
-  std::vector<bool> needed(tape.values.size());
-  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+TapeValueSet needed_values(const Tape& tape, const SlotSet& slots, TapeOperatorSet& operators,
+                           IsAvailable is_available) {
+  TapeValueSet needed(tape.values.size());
+  for (const SlotId slot : slots.ids()) {
     if (slots[slot] && tape.slots[slot].value != Tape::kNone) {
       needed[tape.slots[slot].value] = true;
     }
@@ -82,7 +82,7 @@ std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots
 }
 
 void require_transfers(Tape& tape, bool all) {
-  std::vector<bool> needed(tape.values.size());
+  TapeValueSet needed(tape.values.size());
   if (all) {
     need_transfers(tape, needed);
   }
@@ -91,25 +91,25 @@ void require_transfers(Tape& tape, bool all) {
       needed[slot.value] = true;
     }
   }
-  const std::vector<bool> operators = needed_operators(
+  const TapeOperatorSet operators = needed_operators(
       tape, needed, [&](TapeValueId value) { return is_always_available(tape, value); });
-  for (std::size_t index = 0; index < operators.size(); ++index) {
+  for (const TapeOperatorId index : operators.ids()) {
     Tape::Operator& op = tape.operators[index];
     op.is_required = op.transfer != Transfer::kNone && operators[index];
     tape.has_required = tape.has_required || op.is_required;
   }
 }
 
-void drop_operators_but(Tape& tape, const std::vector<bool>& needed) {
+void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {
   Tape kept;
-  std::vector<std::uint32_t> numbers(tape.operators.size(), Tape::kNone);
+  base_internal::IdVector<TapeOperatorId, TapeOperatorId> ids(tape.operators.size());  // afterwards
   const auto take = [](auto& to, const auto& from, std::uint32_t& first, std::uint32_t& end) {
     const auto start = static_cast<std::uint32_t>(to.size());
     to.insert(to.end(), from.begin() + first, from.begin() + end);
     first = start;
     end = static_cast<std::uint32_t>(to.size());
   };
-  for (std::size_t index = 0; index < tape.operators.size(); ++index) {
+  for (const TapeOperatorId index : tape.operators.ids()) {
     if (!needed[index]) {
       continue;
     }
@@ -121,11 +121,11 @@ void drop_operators_but(Tape& tape, const std::vector<bool>& needed) {
       kept.random.push_back(std::move(tape.random[op.random]));
       op.random = static_cast<std::uint32_t>(kept.random.size() - 1);
     }
-    numbers[index] = static_cast<std::uint32_t>(kept.operators.size());
+    ids[index] = kept.operators.next_id();
     kept.operators.push_back(std::move(op));
   }
   for (Tape::Value& value : tape.values) {
-    value.op = value.op == Tape::kNone ? Tape::kNone : numbers[value.op];
+    value.op = value.op == Tape::kNone ? TapeOperatorId() : ids[value.op];
   }
   tape.operators = std::move(kept.operators);
   tape.arguments = std::move(kept.arguments);
@@ -138,9 +138,9 @@ void drop_operators_but(Tape& tape, const std::vector<bool>& needed) {
   ++tape.generation;
 }
 
-std::vector<bool> looked_at_otherwise(const Tape& tape, const std::vector<bool>& slots) {
-  std::vector<bool> otherwise(tape.values.size());
-  std::vector<std::uint32_t> given_as(tape.values.size(), Tape::kNone);  // geometries
+TapeValueSet looked_at_otherwise(const Tape& tape, const SlotSet& slots) {
+  TapeValueSet otherwise(tape.values.size());
+  base_internal::IdVector<TapeValueId, GeometryId> given_as(tape.values.size());
   for (const auto& [value, given] : tape.given) {
     given_as[value] = given.geometry;
   }
@@ -156,7 +156,7 @@ std::vector<bool> looked_at_otherwise(const Tape& tape, const std::vector<bool>&
   for (const Tape::Operator& op : tape.operators) {
     tape.for_each_tensor_argument(op, look);
   }
-  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+  for (const SlotId slot : slots.ids()) {
     if (slots[slot] && tape.slots[slot].value != Tape::kNone) {
       look(tape.slots[slot]);
     }

@@ -5,8 +5,6 @@
 #ifndef REPRISE_ENGINE_TAPE_TAPE_NEEDS_H_
 #define REPRISE_ENGINE_TAPE_TAPE_NEEDS_H_
 
-#include <vector>
-
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/tape/tape.h"
 
@@ -19,19 +17,19 @@ bool is_always_available(const Tape& tape, TapeValueId value);
 
 // Returns the values that the slots need. Sets `operators` to the operators that have to run for
 // them; values for which `is_available` returns true are not computed.
-std::vector<bool> needed_values(const Tape& tape, const std::vector<bool>& slots,
-                                std::vector<bool>& operators, IsAvailable is_available);
+TapeValueSet needed_values(const Tape& tape, const SlotSet& slots, TapeOperatorSet& operators,
+                           IsAvailable is_available);
 
-// Marks the transfers that each session repeats: those that a slot needs, alive or not; or all.
+// Marks the transfers that each session repeats: all, or all that a slot needs, alive or not.
 // See Note [Transfers].
 void require_transfers(Tape& tape, bool all);
 
 // Removes the operators that are not needed, and renumbers the rest.
-void drop_operators_but(Tape& tape, const std::vector<bool>& needed);
+void drop_operators_but(Tape& tape, const TapeOperatorSet& needed);
 
 // Returns, for each value, whether an operator or one of `slots` looks at it through a geometry
 // that the available tensor does not cover.
-std::vector<bool> looked_at_otherwise(const Tape& tape, const std::vector<bool>& slots);
+TapeValueSet looked_at_otherwise(const Tape& tape, const SlotSet& slots);
 
 }  // namespace reprise::engine_internal
 

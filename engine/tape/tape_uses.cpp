@@ -8,28 +8,28 @@
 
 namespace reprise::engine_internal {
 
-TapeUses::TapeUses(const Tape& tape, const std::vector<bool>& alive)
+TapeUses::TapeUses(const Tape& tape, const SlotSet& alive)
     : of_values_(tape.values.size()), of_operators_(tape.operators.size()) {
   for (const Tape::Operator& op : tape.operators) {
     tape.for_each_use(op, [this](TapeValueId value) { ++of_values_[value]; });
   }
-  for (std::size_t slot = 0; slot < alive.size(); ++slot) {
+  for (const SlotId slot : alive.ids()) {
     if (alive[slot] && tape.slots[slot].value != Tape::kNone) {
       ++of_values_[tape.slots[slot].value];
     }
   }
-  for (std::size_t value = 0; value < of_values_.size(); ++value) {
-    const std::uint32_t op = tape.values[value].op;
+  for (const TapeValueId value : of_values_.ids()) {
+    const TapeOperatorId op = tape.values[value].op;
     if (op != Tape::kNone && of_values_[value] > 0) {
       ++of_operators_[op];
     }
   }
-  for (std::size_t index = 0; index < of_operators_.size(); ++index) {
+  for (const TapeOperatorId index : of_operators_.ids()) {
     of_operators_[index] += tape.operators[index].is_required ? 1 : 0;  // by each session
   }
 }
 
-std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, std::uint32_t slot) {
+std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, SlotId slot) {
   std::vector<Tape::Given> dropped;
   absl::InlinedVector<TapeValueId, 8> pending;  // each for one use that has ended
   if (tape.slots[slot].value != Tape::kNone) {
@@ -45,7 +45,7 @@ std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, std::uint32_t slot) {
       dropped.push_back(std::move(given->second));
       tape.given.erase(given);
     }
-    const std::uint32_t op = tape.values[value].op;
+    const TapeOperatorId op = tape.values[value].op;
     if (op != Tape::kNone && --of_operators_[op] == 0) {
       tape.for_each_use(tape.operators[op], [&](TapeValueId use) { pending.push_back(use); });
     }

@@ -16,15 +16,17 @@ namespace reprise::engine_internal {
 
 class TapeUses {
  public:
-  TapeUses(const Tape& tape, const std::vector<bool>& alive);
+  TapeUses(const Tape& tape, const SlotSet& alive);
 
   // To be called once per slot, when it has died. Removes from the tape the inputs that are no
   // longer needed, and returns them.
-  std::vector<Tape::Given> drop_slot(Tape& tape, std::uint32_t slot);
+  std::vector<Tape::Given> drop_slot(Tape& tape, SlotId slot);
 
  private:
-  std::vector<std::uint32_t> of_values_;     // by slots, and by operators that are in use
-  std::vector<std::uint32_t> of_operators_;  // by those of the values it makes that are in use
+  // By slots, and by operators that are in use.
+  base_internal::IdVector<TapeValueId, std::uint32_t> of_values_;
+  // By the values that it makes and that are in use.
+  base_internal::IdVector<TapeOperatorId, std::uint32_t> of_operators_;
 };
 
 }  // namespace reprise::engine_internal

@@ -26,25 +26,25 @@ void TapeRecorder::note_final_versions() {
   }
 }
 
-void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats) {
+void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* stats) {
   tape_.recomputes_kept = false;
   note_versions();
   note_final_versions();
   if (has_transfers_) {
     require_transfers(tape_, /*all=*/options_.needs_transfers);
   }
-  std::vector<bool> operators;
-  const std::vector<bool> needed =
-      needed_values(tape_, alive, operators,
-                    [this](TapeValueId value) { return is_always_available(tape_, value); });
+  TapeOperatorSet operators;
+  const TapeValueSet needed = needed_values(tape_, alive, operators, [this](TapeValueId value) {
+    return is_always_available(tape_, value);
+  });
   if (stats != nullptr) {
     report(needed, *stats);
   }
   // The results that a policy saves, and other owners of tensors, differ between forward and a
   // replay of an enclosing region, which has to save the same tensors.
-  std::vector<bool> otherwise;
+  TapeValueSet otherwise;
   if (options_.is_nested) {
-    otherwise = looked_at_otherwise(tape_, std::vector<bool>(tape_.slots.size(), true));
+    otherwise = looked_at_otherwise(tape_, SlotSet(tape_.slots.size(), true));
   }
   drop_operators_but(tape_, operators);
   if (!options_.is_nested) {
@@ -61,11 +61,11 @@ void TapeRecorder::complete(const std::vector<bool>& alive, bool may_pack, Regio
 // Each tensor from outside goes to the surrounding hooks, needed or not: an enclosing region counts
 // the tensors that its code saves, and its replay must count the same. A store receives only needed
 // ones.
-void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
+void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise,
                                bool may_pack) {
   std::vector<TapeValueId> to_pack;
   std::vector<at::Tensor> tensors;
-  for (const TapeValueId value : outside_) {
+  for (const TapeValueId value : values_.outside()) {
     Tape::Given& input = tape_.given.at(value);
     if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
       input.lost = describe_loss(input);
@@ -77,7 +77,7 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
     // The statistics that batch-norm has saved are not used: an enclosing region that saved them
     // would compare them.
     const bool is_packed = (options_.input_store == nullptr || needed[value]) &&
-                           !input.is_parameter && !info_[value].is_statistics;
+                           !input.is_parameter && !values_[value].is_statistics;
     if (may_pack && is_packed && input.why == Why::kOutside && !input.lost) {
       to_pack.push_back(value);
       tensors.push_back(input.kept.alias);
@@ -89,14 +89,14 @@ void TapeRecorder::give_inputs(const std::vector<bool>& needed, const std::vecto
     input.input.emplace(std::move(inputs[i]));
     input.kept.alias.reset();
   }
-  for (const TapeValueId value : outside_) {
+  for (const TapeValueId value : values_.outside()) {
     if (!needed[value]) {
       tape_.given.erase(value);
     }
   }
 }
 
-void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
+void TapeRecorder::give_kept(const TapeValueSet& needed, bool may_pack) {
   absl::erase_if(tape_.given, [&](const auto& entry) {
     return entry.second.why == Why::kPolicy && !needed[entry.first];
   });
@@ -120,17 +120,17 @@ void TapeRecorder::give_kept(const std::vector<bool>& needed, bool may_pack) {
   }
 }
 
-void TapeRecorder::report(const std::vector<bool>& needed, RegionStats& stats) const {
+void TapeRecorder::report(const TapeValueSet& needed, RegionStats& stats) const {
   for (const Tape::Operator& op : tape_.operators) {
     std::int64_t kept_bytes = 0;
     std::int64_t dropped_bytes = 0;
     const auto count = [&](TapeValueId value) {
       const bool is_kept = needed[value] && tape_.given.contains(value);
-      kept_bytes += is_kept ? info_[value].bytes : 0;
+      kept_bytes += is_kept ? values_[value].bytes : 0;
       return is_kept;
     };
     for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-      dropped_bytes += count(tape_.made[i].value) ? 0 : info_[tape_.made[i].value].bytes;
+      dropped_bytes += count(tape_.made[i].value) ? 0 : values_[tape_.made[i].value].bytes;
     }
     for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
       if (tape_.writes[i].after != Tape::kNone) {
@@ -142,13 +142,13 @@ void TapeRecorder::report(const std::vector<bool>& needed, RegionStats& stats) c
       stats.add_call(op.op.operator_name(), op.decision, kept_bytes, dropped_bytes);
     }
   }
-  for (const TapeValueId value : outside_) {
+  for (const TapeValueId value : values_.outside()) {
     const Tape::Given& given = tape_.given.at(value);
     if (needed[value] && !given.is_parameter && given.why != Why::kScratch) {
-      stats.kept_bytes.fetch_add(info_[value].bytes);
+      stats.kept_bytes.fetch_add(values_[value].bytes);
     }
     if (needed[value] && given.why == Why::kOutOfSight) {
-      stats.untracked_bytes.fetch_add(info_[value].bytes);
+      stats.untracked_bytes.fetch_add(values_[value].bytes);
     }
   }
 }

@@ -37,36 +37,19 @@ std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
   return has_host ? index : std::nullopt;
 }
 
-// Returns the parameter that the tensor is or is a view of; undefined for others.
-at::Tensor parameter_of(const at::Tensor& tensor) {
-  const auto is_parameter = [](const at::Tensor& t) {
-    return t.is_leaf() && t.requires_grad() && !t.is_view() && is_dense(t) && !t.is_inference();
-  };
-  if (is_parameter(tensor)) {
-    return tensor;
-  }
-  const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : at::Tensor();
-  const bool is_of_parameter =
-      base.defined() && is_parameter(base) && storage_id_of(base) == storage_id_of(tensor);
-  return is_of_parameter ? base : at::Tensor();
-}
-
 }  // namespace
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
                            Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
     : tape_(tape),
       tables_(tape),
+      values_(tape, tables_, options.follows_parameters),
       region_(region),
       policy_region_(std::move(policy), region, *this, enclosing),
       options_(options),
       next_(next),
       backward_(hooks_internal::current_backward()) {
   tape_.recomputes_kept = options_.is_nested;
-}
-
-StorageId TapeRecorder::key_of(const at::Tensor& tensor) {
-  return is_dense(tensor) ? storage_id_of(tensor) : tensor.unsafeGetTensorImpl();
 }
 
 void TapeRecorder::intercept(const OperatorCall& call) {
@@ -107,7 +90,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
   for (const c10::IValue& argument : arguments) {
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      memory.push_back(key_of(tensor));
+      memory.push_back(TapeValues::key_of(tensor));
       samples_now_ = samples_now_ && tensor.is_cpu();
     });
   }
@@ -126,7 +109,7 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   note_versions();
   read_now_.clear();
   const Tape::Tensor found = look_up(tensor, Use::kRead);
-  info_[found.value].saved_at_version = version_of(tensor);
+  values_[found.value].saved_at_version = version_of(tensor);
   saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
   read_now_.clear();
   return found;
@@ -136,7 +119,7 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
 void TapeRecorder::leave_out(const Tape::Operator& op) {
   tape_.arguments.resize(op.first_argument);
   for (const TapeValueId value : read_now_) {
-    info_[value].is_read = false;
+    values_[value].is_read = false;
   }
   read_now_.clear();
 }
@@ -171,7 +154,7 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
     const auto elements = argument.toListRef();
     tape_.arguments.push_back(
         {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
-         static_cast<std::uint32_t>(elements.size()), Tape::kNone});
+         static_cast<std::uint32_t>(elements.size()), GeometryId()});
     for (const c10::IValue& element : elements) {
       encode_tensor(element.isTensor() ? element.toTensor() : at::Tensor(), use);
     }
@@ -181,63 +164,24 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
     return false;
   }
   tape_.arguments.push_back(
-      {Kind::kConstant, tables_.constant(with_device_index(argument)), Tape::kNone});
+      {Kind::kConstant, tables_.constant(with_device_index(argument)), GeometryId()});
   return true;
 }
 
 void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
-  // LibTorch wraps numbers into tensors, and releases those, outside the dispatcher.
+  // LibTorch wraps numbers into tensors, and releases these, outside the dispatcher.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    tape_.arguments.push_back({Kind::kConstant, tables_.constant(tensor), Tape::kNone});
+    tape_.arguments.push_back({Kind::kConstant, tables_.constant(tensor), GeometryId()});
     return;
   }
   const Tape::Tensor found = look_up(tensor, use);
-  info_[found.value].is_statistics = false;
-  tape_.arguments.push_back({Kind::kTensor, found.value, found.geometry});
-}
-
-TapeValueId TapeRecorder::new_value(StorageId memory, const at::Tensor& tensor, Tape::Value value,
-                                    bool is_outside) {
-  const auto id = static_cast<TapeValueId>(tape_.values.size());
-  tape_.values.push_back(value);
-  const bool is_storage = is_dense(tensor);
-  info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : Tape::kNone,
-                   .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
-  storages_.insert_or_assign(memory, Storage{id, is_outside, weak_storage_of(tensor)});
-  if (!is_storage) {
-    unknown_layouts_.push_back(tensor);
-  }
-  return id;
-}
-
-TapeValueId TapeRecorder::new_given(StorageId memory, const at::Tensor& tensor, Why why) {
-  const TapeValueId id = new_value(memory, tensor, {}, /*is_outside=*/true);
-  Tape::Given given;
-  given.why = why;
-  given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
-  if (options_.follows_parameters && why == Why::kOutside) {
-    given.parameter = parameter_of(tensor);
-  }
-  if (given.parameter.defined()) {
-    given.is_parameter = true;
-    given.geometry = tables_.geometry_of(given.parameter);
-  } else {
-    given.kept = KeptResult(tensor);
-    given.geometry = info_[id].geometry;
-  }
-  tape_.given.emplace(id, std::move(given));
-  outside_.push_back(id);
-  return id;
+  values_[found.value].is_statistics = false;
+  tape_.arguments.push_back({Kind::kTensor, found.value.number(), found.geometry});
 }
 
 bool TapeRecorder::is_unset(const at::Tensor& tensor) const {
-  const auto found = storages_.find(key_of(tensor));
-  return found != storages_.end() && info_[found->second.current].has_unset_parts;
-}
-
-Tape::Given* TapeRecorder::given(TapeValueId value) {
-  const auto found = tape_.given.find(value);
-  return found == tape_.given.end() ? nullptr : &found->second;
+  const TapeValues::Memory* const found = values_.find(TapeValues::key_of(tensor));
+  return found != nullptr && values_[found->current].has_unset_parts;
 }
 
 bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
@@ -247,7 +191,7 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
   note_results(call, arguments);
   const bool has_made = tape_.made.size() > op.first_made;
   const bool writes_inside = std::any_of(written.begin(), written.end(), [this](const auto& write) {
-    return !storages_.at(write.memory).is_outside;
+    return !values_.is_outside(write.memory);
   });
   if (!has_made && !writes_inside) {
     note_writes(call, written, /*is_run_again=*/false);
@@ -262,25 +206,25 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
 }
 
 void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& arguments) {
-  const auto index = static_cast<std::uint32_t>(tape_.operators.size());
+  const TapeOperatorId index = tape_.operators.next_id();
   std::uint32_t ordinal = 0;
   for (const c10::IValue& result : call.results()) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       const std::uint32_t place = ordinal++;
-      const StorageId memory = key_of(tensor);
+      const StorageId memory = TapeValues::key_of(tensor);
       const bool is_argument =
           std::find(arguments.begin(), arguments.end(), memory) != arguments.end();
       if (is_argument || !is_keepable(tensor)) {
         return;  // becomes a tape input at its first read
       }
-      const TapeValueId value = new_value(memory, tensor, {.op = index}, /*is_outside=*/false);
-      ValueInfo& info = info_[value];
+      const TapeValueId value = values_.add_made(memory, tensor, index);
+      TapeValues::Info& info = values_[value];
       info.has_unset_parts = leaves_parts_unset(call, tensor);
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);
       info.sample = samples_now_ ? sample_of(tensor, info.is_factorys) : 0;
-      tape_.made.push_back({value, info_[value].geometry, place});
+      tape_.made.push_back({value, values_[value].geometry, place});
     });
   }
 }

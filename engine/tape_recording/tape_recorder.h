@@ -29,6 +29,7 @@
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
+#include "reprise/engine/tape_recording/tape_values.h"
 #include "reprise/engine/watch/memory_sample.h"
 
 namespace reprise::engine_internal {
@@ -80,27 +81,9 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
 
   // Forward has ended: reduces the tape to the part that live slots need. Tensors from outside go
   // to the surrounding saved-tensor hooks if may_pack. stats: is added to, unless null.
-  void complete(const std::vector<bool>& alive, bool may_pack, RegionStats* stats);
+  void complete(const SlotSet& alive, bool may_pack, RegionStats* stats);
 
  private:
-  struct Storage {
-    TapeValueId current;
-    bool is_outside;
-    // Prevents the reuse of its address. Null for a tensor without a usable storage.
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-  };
-  struct ValueInfo {
-    bool is_read = false;
-    bool has_unset_parts = false;
-    bool is_factorys = false;    // made of constants alone, as by zeros(): probably to be filled
-    bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
-    std::uint32_t geometry = Tape::kNone;
-    // To which no operator has written.
-    std::int64_t unfilled_bytes = 0;
-    std::int64_t bytes = 0;
-    MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
-    std::int64_t saved_at_version = -1;
-  };
   struct Written {
     StorageId memory;
     at::Tensor tensor;
@@ -113,9 +96,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     TapeValueId before;
     TapeValueId after;
   };
-
-  // Returns the storage, or, without a usable one, the tensor itself.
-  static StorageId key_of(const at::Tensor& tensor);
 
   // An operator's use of a tensor. A target is modified or overwritten; statistics that it reads
   // are copied.
@@ -131,18 +111,14 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
 
   // Storages and values.
   Tape::Tensor look_up(const at::Tensor& tensor, Use use);
-  TapeValueId new_value(StorageId memory, const at::Tensor& tensor, Tape::Value value,
-                        bool is_outside);
-  TapeValueId new_given(StorageId memory, const at::Tensor& tensor, Tape::Given::Why why);
   TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);
   TapeValueId written_out_of_sight(TapeValueId was, StorageId memory, const at::Tensor& tensor);
   TapeValueId replace_given(TapeValueId was, StorageId memory, const at::Tensor& tensor,
                             Tape::Given::Why why);
-  Tape::Given* given(TapeValueId value);
   void note_versions();
   void note_final_versions();
   void move_slots(TapeValueId from, TapeValueId to);
-  TapeValueId look_up_lent(StorageId memory, const at::Tensor& tensor);
+  TapeValueId look_up_non_owning(StorageId memory, const at::Tensor& tensor);
   bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
   static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes);
 
@@ -166,11 +142,11 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void note_writes(const OperatorCall& call, const std::vector<Written>& written,
                    bool is_run_again);
   void note_write_inside(const OperatorCall& call, const Written& write);
-  static bool stays_factorys(const ValueInfo& before, const ValueInfo& now,
+  static bool stays_factorys(const TapeValues::Info& before, const TapeValues::Info& now,
                              const at::Tensor& written);
 
   // Decisions.
-  Decision decision_of(std::uint32_t index);
+  Decision decision_of(TapeOperatorId index);
   std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override;
   Decision last_decision() override;
   bool has_last_written() const override;
@@ -178,20 +154,17 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
   static at::Tensor copy_of(const at::Tensor& tensor);
-  at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const;
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
-  void put_away(TapeValueId value);
-  void forget(TapeValueId value);
   bool is_in_flight(TapeValueId value) const;
 
   // Completion, in tape_completion.cpp.
-  void give_inputs(const std::vector<bool>& needed, const std::vector<bool>& otherwise,
-                   bool may_pack);
-  void give_kept(const std::vector<bool>& needed, bool may_pack);
-  void report(const std::vector<bool>& needed, RegionStats& stats) const;
+  void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);
+  void give_kept(const TapeValueSet& needed, bool may_pack);
+  void report(const TapeValueSet& needed, RegionStats& stats) const;
 
   Tape& tape_;
   TapeTables tables_;
+  TapeValues values_;
   const std::string& region_;
   PolicyRegion policy_region_;
   const Options options_;
@@ -203,15 +176,11 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool has_transfers_ = false;
   bool arrives_later_now_ = false;  // the running operator's results: no store may read them yet
   bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
-  absl::flat_hash_map<StorageId, Storage> storages_;
-  std::vector<ValueInfo> info_;           // of each value
-  std::vector<TapeValueId> outside_;      // tape inputs from outside, in the order of the reads
   std::vector<TapeValueId> saved_now_;    // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
   std::vector<Written> targets_now_;      // of the operator that runs
   std::vector<TapeValueId> written_now_;  // tape inputs
   std::vector<CountedWrite> writes_to_be_counted_;
-  std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
 };
 
 }  // namespace reprise::engine_internal

@@ -26,20 +26,20 @@ std::uint32_t TapeTables::constant(const c10::IValue& value) {
   return next;
 }
 
-std::uint32_t TapeTables::geometry_of(const at::Tensor& tensor) {
-  for (const std::uint32_t recent : recent_geometries_) {
-    if (recent < tape_.geometries.size() && tape_.geometries[recent].is_of(tensor)) {
+GeometryId TapeTables::geometry_of(const at::Tensor& tensor) {
+  for (const GeometryId recent : recent_geometries_) {
+    if (tape_.geometries.contains(recent) && tape_.geometries[recent].is_of(tensor)) {
       return recent;
     }
   }
-  const std::uint32_t found = find_geometry(Geometry(tensor));
+  const GeometryId found = find_geometry(Geometry(tensor));
   recent_geometries_[next_recent_] = found;
   next_recent_ = (next_recent_ + 1) % recent_geometries_.size();
   return found;
 }
 
-std::uint32_t TapeTables::find_geometry(Geometry geometry) {
-  const auto next = static_cast<std::uint32_t>(tape_.geometries.size());
+GeometryId TapeTables::find_geometry(Geometry geometry) {
+  const GeometryId next = tape_.geometries.next_id();
   const auto [known, is_new] = known_geometries_.try_emplace(absl::HashOf(geometry), next);
   if (!is_new && tape_.geometries[known->second] == geometry) {
     return known->second;

@@ -26,22 +26,22 @@ class TapeTables {
   // tape: must outlive this.
   explicit TapeTables(Tape& tape) : tape_(tape) {}
 
-  // Each returns the index of an equal entry, which it adds if there is none.
+  // Each returns the number of an equal entry, which it adds if there is none.
   std::uint32_t constant(const c10::IValue& value);
-  std::uint32_t geometry_of(const at::Tensor& tensor);
+  GeometryId geometry_of(const at::Tensor& tensor);
   // The state around an operator that runs now.
   std::uint32_t current_context(const OperatorTraits& traits);
 
  private:
-  std::uint32_t find_geometry(Geometry geometry);
+  GeometryId find_geometry(Geometry geometry);
   std::uint32_t find_compute(const ComputeModes& modes);
 
   Tape& tape_;
   const ComputeModes compute_at_entry_ = ComputeModes::current();
   ComputeModes compute_now_ = compute_at_entry_;   // as last seen
   std::uint32_t compute_index_now_ = Tape::kNone;  // on the tape
-  absl::flat_hash_map<std::size_t, std::uint32_t> known_geometries_;
-  std::array<std::uint32_t, 4> recent_geometries_ = {};  // most tensors look like one of them
+  absl::flat_hash_map<std::size_t, GeometryId> known_geometries_;
+  std::array<GeometryId, 4> recent_geometries_ = {};  // most tensors look like one of them
   std::size_t next_recent_ = 0;
   absl::flat_hash_map<std::size_t, std::uint32_t> known_constants_;
 };

@@ -27,8 +27,8 @@ bool is_leaf_with_gradient(const at::Tensor& tensor) {
 }
 
 // Parameters belong to the model in any case.
-bool is_lent(const at::Tensor& tensor) {
-  return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_memory_lent(tensor);
+bool reads_non_owning(const at::Tensor& tensor) {
+  return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_non_owning(tensor);
 }
 
 bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
@@ -44,25 +44,24 @@ bool is_whole_storage(const at::Tensor& tensor) {
 }  // namespace
 
 Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
-  const StorageId memory = key_of(tensor);
-  const auto found = storages_.find(memory);
-  const bool is_statistic =
-      use == Use::kReadStatistics && (found == storages_.end() || found->second.is_outside);
+  const StorageId memory = TapeValues::key_of(tensor);
+  const TapeValues::Memory* const found = values_.find(memory);
+  const bool is_statistic = use == Use::kReadStatistics && (found == nullptr || found->is_outside);
   use = use == Use::kReadStatistics ? Use::kRead : use;
-  const bool is_copied = is_statistic || (use == Use::kRead && is_lent(tensor));
-  TapeValueId value = Tape::kNone;
+  const bool is_copied = is_statistic || (use == Use::kRead && reads_non_owning(tensor));
+  TapeValueId value;
   if (is_copied) {
-    value = look_up_lent(memory, tensor);
-  } else if (found == storages_.end()) {
-    value = new_given(memory, tensor, Why::kOutside);
-  } else if (found->second.is_outside) {
-    value = check_unchanged(found->second.current, memory, tensor);
-  } else if (is_written_out_of_sight(found->second.current, tensor, use)) {
-    value = written_out_of_sight(found->second.current, memory, tensor);
+    value = look_up_non_owning(memory, tensor);
+  } else if (found == nullptr) {
+    value = values_.add_input(memory, tensor, Why::kOutside);
+  } else if (found->is_outside) {
+    value = check_unchanged(found->current, memory, tensor);
+  } else if (is_written_out_of_sight(found->current, tensor, use)) {
+    value = written_out_of_sight(found->current, memory, tensor);
   } else {
-    value = found->second.current;
+    value = found->current;
   }
-  ValueInfo& info = info_[value];
+  TapeValues::Info& info = values_[value];
   if (use == Use::kRead && !info.is_read) {
     info.is_read = true;
     read_now_.push_back(value);
@@ -73,7 +72,7 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   if (use != Use::kRead) {
     note_target(tensor, value);
   }
-  return {value, is_dense(tensor) ? tables_.geometry_of(tensor) : Tape::kNone};
+  return {value, is_dense(tensor) ? tables_.geometry_of(tensor) : GeometryId()};
 }
 
 MemorySample TapeRecorder::sample_of(const at::Tensor& tensor, bool of_all_bytes) {
@@ -82,7 +81,7 @@ MemorySample TapeRecorder::sample_of(const at::Tensor& tensor, bool of_all_bytes
 
 bool TapeRecorder::is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor,
                                            Use use) const {
-  const ValueInfo& info = info_[value];
+  const TapeValues::Info& info = values_[value];
   const bool is_overwritten = use == Use::kOverwritten;
   if (is_overwritten && is_whole_storage(tensor)) {
     return false;
@@ -100,8 +99,9 @@ bool TapeRecorder::is_written_out_of_sight(TapeValueId value, const at::Tensor& 
 // recomputed.
 TapeValueId TapeRecorder::written_out_of_sight(TapeValueId was, StorageId memory,
                                                const at::Tensor& tensor) {
-  if (const Tape::Given* const kept = given(was); kept != nullptr && kept->kept.alias.defined()) {
-    forget(was);
+  if (const Tape::Given* const kept = values_.input(was);
+      kept != nullptr && kept->kept.alias.defined()) {
+    values_.forget(was);
   }
   return replace_given(was, memory, tensor, Why::kOutOfSight);
 }
@@ -109,25 +109,25 @@ TapeValueId TapeRecorder::written_out_of_sight(TapeValueId was, StorageId memory
 // A write that version counters do not count is visible in the tensors that autograd has saved.
 TapeValueId TapeRecorder::replace_given(TapeValueId was, StorageId memory, const at::Tensor& tensor,
                                         Why why) {
-  const TapeValueId now = new_given(memory, tensor, why);
-  info_[now].sample = sample_of(tensor, /*of_all_bytes=*/false);
-  if (info_[was].saved_at_version == version_of(tensor)) {
+  const TapeValueId now = values_.add_input(memory, tensor, why);
+  values_[now].sample = sample_of(tensor, /*of_all_bytes=*/false);
+  if (values_[was].saved_at_version == version_of(tensor)) {
     move_slots(was, now);
   }
   return now;
 }
 
 // The owner of the memory may write to it or free it unseen: each state of it is copied.
-TapeValueId TapeRecorder::look_up_lent(StorageId memory, const at::Tensor& tensor) {
-  const auto found = storages_.find(memory);
+TapeValueId TapeRecorder::look_up_non_owning(StorageId memory, const at::Tensor& tensor) {
+  const TapeValues::Memory* const found = values_.find(memory);
   const at::Tensor now = flat(tensor);
-  if (found != storages_.end()) {
-    const Tape::Given* const known = given(found->second.current);
+  if (found != nullptr) {
+    const Tape::Given* const known = values_.input(found->current);
     if (known != nullptr && known->why == Why::kCopied && is_same_memory(known->kept.alias, now)) {
-      return found->second.current;
+      return found->current;
     }
   }
-  const TapeValueId value = new_given(memory, tensor, Why::kCopied);
+  const TapeValueId value = values_.add_input(memory, tensor, Why::kCopied);
   tape_.given.at(value).kept = KeptResult(copy_of(now));
   tape_.given.at(value).geometry = tables_.geometry_of(now);
   return value;
@@ -139,13 +139,13 @@ TapeValueId TapeRecorder::check_unchanged(TapeValueId value, StorageId memory,
   Tape::Given& was = tape_.given.at(value);
   if (was.why == Why::kCopied) {
     const bool is_same = is_same_memory(was.kept.alias, flat(tensor));
-    return is_same ? value : new_given(memory, tensor, Why::kOutside);
+    return is_same ? value : values_.add_input(memory, tensor, Why::kOutside);
   }
   if (was.kept.is_mutated()) {
     was.lost = describe_loss(was);
-    return new_given(memory, tensor, was.why);
+    return values_.add_input(memory, tensor, was.why);
   }
-  const MemorySample sample = info_[value].sample;
+  const MemorySample sample = values_[value].sample;
   if (sample == 0 || sample == sample_of(tensor, /*of_all_bytes=*/false)) {
     return value;
   }
@@ -158,7 +158,8 @@ TapeValueId TapeRecorder::check_unchanged(TapeValueId value, StorageId memory,
 void TapeRecorder::note_versions() {
   settle();
   for (const TapeValueId value : written_now_) {
-    if (Tape::Given* const written = given(value); written && written->kept.alias.defined()) {
+    if (Tape::Given* const written = values_.input(value);
+        written && written->kept.alias.defined()) {
       written->kept.version = version_of(written->kept.alias);
     }
   }
@@ -178,7 +179,7 @@ void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
     if (slot.value == from) {
       slot.value = to;
       slot.is_written_since = true;
-      info_[to].is_read = true;
+      values_[to].is_read = true;
     }
   }
 }

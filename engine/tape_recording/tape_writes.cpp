@@ -30,7 +30,7 @@ void TapeRecorder::note_target(const at::Tensor& tensor, TapeValueId value) {
       std::any_of(targets_now_.begin(), targets_now_.end(),
                   [value](const Written& other) { return other.before == value; });
   if (!is_known) {
-    targets_now_.push_back({key_of(tensor), tensor, value});
+    targets_now_.push_back({TapeValues::key_of(tensor), tensor, value});
   }
 }
 
@@ -45,9 +45,7 @@ std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& 
 }
 
 void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Written>& written) {
-  const auto is_inside = [this](const Written& write) {
-    return !storages_.at(write.memory).is_outside;
-  };
+  const auto is_inside = [this](const Written& write) { return !values_.is_outside(write.memory); };
   const bool is_run_again =
       !call.traits.returns_only_arguments || std::any_of(written.begin(), written.end(), is_inside);
   for (const Written& write : written) {
@@ -66,7 +64,7 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
   // Batch norm saves its statistics and means the updated ones.
   const bool is_saved_for_later = !is_read_by_it && std::find(saved_now_.begin(), saved_now_.end(),
                                                               write.before) != saved_now_.end();
-  const bool is_read = info_[write.before].is_read && !is_saved_for_later;
+  const bool is_read = values_[write.before].is_read && !is_saved_for_later;
   if (is_read || (is_run_again && is_read_by_it)) {
     before.why = Why::kCopied;
     before.parameter.reset();
@@ -78,7 +76,7 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
     }
     const bool is_storage = before.geometry != Tape::kNone;
     before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor));
-    before.geometry = is_storage ? tables_.geometry_of(before.kept.alias) : Tape::kNone;
+    before.geometry = is_storage ? tables_.geometry_of(before.kept.alias) : GeometryId();
   } else if (is_run_again) {
     before.why = Why::kScratch;
     if (before.parameter.defined()) {
@@ -108,17 +106,17 @@ at::Tensor TapeRecorder::state_of(const OperatorCall& call, const Written& write
 
 // A result that the policy has put into a store stays as it is.
 void TapeRecorder::prepare_stored(const Written& write) {
-  if (Tape::Given* const kept = given(write.before); kept != nullptr && kept->kept.stored) {
-    kept->kept.take_snapshot(whole(write.before, write.tensor));
-    kept->geometry = info_[write.before].geometry;
+  if (Tape::Given* const kept = values_.input(write.before); kept != nullptr && kept->kept.stored) {
+    kept->kept.take_snapshot(values_.whole(write.before, write.tensor));
+    kept->geometry = values_[write.before].geometry;
   }
 }
 
 // A retained result follows the write, unless the earlier state is needed.
 void TapeRecorder::prepare_write_inside(const Written& write) {
   prepare_stored(write);
-  Tape::Given* const kept = given(write.before);
-  if (kept == nullptr || !kept->kept.alias.defined() || !info_[write.before].is_read) {
+  Tape::Given* const kept = values_.input(write.before);
+  if (kept == nullptr || !kept->kept.alias.defined() || !values_[write.before].is_read) {
     return;
   }
   const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
@@ -126,16 +124,16 @@ void TapeRecorder::prepare_write_inside(const Written& write) {
     kept->kept = KeptResult(copy_of(kept->kept.alias), kept->kept.store);
     kept->geometry = tables_.geometry_of(kept->kept.alias);
   } else {
-    forget(write.before);
+    values_.forget(write.before);
   }
 }
 
 void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
                                bool is_run_again) {
   for (const Written& write : written) {
-    writes_to_be_counted_.push_back({write.tensor, version_of(write.tensor), write.before,
-                                     static_cast<TapeValueId>(tape_.values.size())});
-    if (!storages_.at(write.memory).is_outside) {
+    writes_to_be_counted_.push_back(
+        {write.tensor, version_of(write.tensor), write.before, tape_.values.next_id()});
+    if (!values_.is_outside(write.memory)) {
       note_write_inside(call, write);
       continue;
     }
@@ -144,9 +142,9 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
         !before.parameter.defined()) {
       before.lost = describe_loss(before);  // also if an enclosing replay skips the write
     }
-    const TapeValueId after = new_given(write.memory, write.tensor, Why::kOutside);
+    const TapeValueId after = values_.add_input(write.memory, write.tensor, Why::kOutside);
     written_now_.push_back(after);
-    info_[after].is_statistics = call.traits.undeclared;
+    values_[after].is_statistics = call.traits.undeclared;
     if (is_run_again) {
       tape_.writes.push_back({write.before, Tape::kNone});
     }
@@ -155,7 +153,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
 
 // Returns whether the memory, now filled with a constant, is as likely to be filled through a
 // pointer. A large one that is filled in many parts would take long to compare each time.
-bool TapeRecorder::stays_factorys(const ValueInfo& before, const ValueInfo& now,
+bool TapeRecorder::stays_factorys(const TapeValues::Info& before, const TapeValues::Info& now,
                                   const at::Tensor& written) {
   constexpr std::int64_t kQuicklyCompared = 4096;
   const bool is_written_whole = static_cast<std::int64_t>(written.nbytes()) == now.bytes;
@@ -165,11 +163,10 @@ bool TapeRecorder::stays_factorys(const ValueInfo& before, const ValueInfo& now,
 }
 
 void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& write) {
-  const auto index = static_cast<std::uint32_t>(tape_.operators.size());
-  const ValueInfo before = info_[write.before];
-  const TapeValueId after =
-      new_value(write.memory, write.tensor, {.op = index}, /*is_outside=*/false);
-  ValueInfo& info = info_[after];
+  const TapeOperatorId index = tape_.operators.next_id();
+  const TapeValues::Info before = values_[write.before];
+  const TapeValueId after = values_.add_made(write.memory, write.tensor, index);
+  TapeValues::Info& info = values_[after];
   const std::int64_t grown_bytes = info.bytes - before.bytes;  // an out= argument may be resized
   info.geometry = grown_bytes == 0 ? before.geometry : tables_.geometry_of(flat(write.tensor));
   const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
@@ -178,11 +175,11 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
   info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
   info.sample = samples_now_ ? sample_of(write.tensor, info.is_factorys) : 0;
   tape_.writes.push_back({write.before, after});
-  const Tape::Given* const kept = given(write.before);
+  const Tape::Given* const kept = values_.input(write.before);
   if (kept != nullptr && kept->kept.alias.defined() && !before.is_read) {
     std::shared_ptr<ActivationStore> store = kept->kept.store;
-    forget(write.before);
-    keep(after, whole(after, write.tensor), std::move(store));
+    values_.forget(write.before);
+    keep(after, write.tensor, std::move(store));
     written_now_.push_back(after);
   }
 }
@@ -199,12 +196,12 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   }
   pass_on(call, next_);
   for (const Written& write : written) {
-    written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
+    written_now_.push_back(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
   }
 }
 
 void TapeRecorder::prepare_unseen_write(const OperatorCall* call, const Written& write) {
-  if (storages_.at(write.memory).is_outside) {
+  if (values_.is_outside(write.memory)) {
     prepare_write_outside(call, write, /*is_run_again=*/false, /*is_read_by_it=*/true);
   } else {
     prepare_write_inside(write);
@@ -226,9 +223,9 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
   for (std::size_t i = 0; i < written.size(); ++i) {
     const Written& write = written[i];
     written_now_.push_back(write.before);  // likewise
-    if (key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
+    if (TapeValues::key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
       prepare_unseen_write(nullptr, write);
-      written_now_.push_back(new_given(write.memory, write.tensor, Why::kOutOfSight));
+      written_now_.push_back(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
     }
   }
 }

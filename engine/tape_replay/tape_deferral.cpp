@@ -22,7 +22,7 @@ std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants 
   }
   const TapeValueId value = op.first_made < op.end_made ? tape_.made[op.first_made].value
                                                         : tape_.writes[op.first_write].after;
-  const std::uint32_t slot = first_slot_of(value);
+  const SlotId slot = first_slot_of(value);
   if (value == Tape::kNone || slot == Tape::kNone || !wants(slot)) {
     return std::nullopt;
   }
@@ -32,13 +32,13 @@ std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants 
     return std::nullopt;
   }
   std::vector<TapeValueId> held;
-  std::vector<std::uint32_t> chain = {tape_.values[value].op};
+  std::vector<TapeOperatorId> chain = {tape_.values[value].op};
   if (!is_cheap_from_held(slot, chain, held)) {
     return std::nullopt;
   }
   for (const TapeValueId operand : held) {
     ++work_[operand].uses;
-    if (Base& base = work_[operand].base; !base.tensor.defined() && !is_at_hand(operand)) {
+    if (Base& base = work_[operand].base; !base.tensor.defined() && !is_available(operand)) {
       const auto& [number, filled] = filled_[work_[operand].filled_at];
       base = {filled.tensor, shift_of(filled.tensor, tape_.slots[number].geometry), filled.version};
     }
@@ -47,8 +47,8 @@ std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants 
 }
 
 // Returns whether the operators of `chain`, to which it adds the operators before them, are cheap
-// and start from held values. Appends those to `held`, once per use.
-bool TapeReplay::is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
+// and start from held values. Appends these to `held`, once per use.
+bool TapeReplay::is_cheap_from_held(SlotId slot, std::vector<TapeOperatorId>& chain,
                                     std::vector<TapeValueId>& held) const {
   constexpr std::size_t kLongest = 3;
   for (std::size_t next = 0; next < chain.size(); ++next) {
@@ -59,20 +59,20 @@ bool TapeReplay::is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_
     tape_.for_each_use(op, [&](TapeValueId value) {
       if (is_held_beyond(slot, value)) {
         held.push_back(value);
-      } else if (const std::uint32_t maker = tape_.values[value].op;
+      } else if (const TapeOperatorId maker = tape_.values[value].op;
                  std::find(chain.begin(), chain.end(), maker) == chain.end()) {
         chain.push_back(maker);
       }
     });
-    if (std::find(chain.begin(), chain.end(), Tape::kNone) != chain.end()) {
+    if (std::find(chain.begin(), chain.end(), TapeOperatorId()) != chain.end()) {
       return false;  // a tape input that is not held
     }
   }
   return true;
 }
 
-bool TapeReplay::is_held_beyond(std::uint32_t slot, TapeValueId value) const {
-  if (is_at_hand(value)) {
+bool TapeReplay::is_held_beyond(SlotId slot, TapeValueId value) const {
+  if (is_available(value)) {
     const Tape::Given& given = tape_.given.at(value);
     const bool is_unpacked = given.input ? !given.input->is_packed() : given.kept.alias.defined();
     return given.is_parameter || is_unpacked;
@@ -80,9 +80,9 @@ bool TapeReplay::is_held_beyond(std::uint32_t slot, TapeValueId value) const {
   return work_[value].filled_in == pass_ && first_slot_of(value) < slot;
 }
 
-std::uint32_t TapeReplay::first_slot_of(TapeValueId value) const {
+SlotId TapeReplay::first_slot_of(TapeValueId value) const {
   const auto first = slots_from(value);
-  return first != slots_.end() && first->first == value ? first->second : Tape::kNone;
+  return first != slots_.end() && first->first == value ? first->second : SlotId();
 }
 
 }  // namespace reprise::engine_internal

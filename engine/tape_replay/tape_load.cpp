@@ -79,7 +79,7 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
   return {tensor, shift_of(tensor, given.geometry), version_of(tensor)};
 }
 
-std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, std::uint32_t geometry) const {
+std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry) const {
   return geometry == Tape::kNone ? 0 : tensor.storage_offset() - tape_.geometries[geometry].offset;
 }
 
@@ -129,7 +129,7 @@ at::Tensor TapeReplay::load_tensor(Tape::Given& given) const {
   return kept.get();
 }
 
-at::Tensor TapeReplay::held_tensor(std::uint32_t slot) const {
+at::Tensor TapeReplay::held_tensor(SlotId slot) const {
   const KeptResult& held = tape_.held.at(slot);
   if (held.is_mutated() && !record_.allow_external_mutation) {
     fail_mutated(TensorMetadata(held.alias).to_string());
@@ -152,7 +152,7 @@ void TapeReplay::fail_kept_mutated(const KeptResult& kept) const {
       ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
 }
 
-std::string TapeReplay::describe_operator(std::uint32_t index) const {
+std::string TapeReplay::describe_operator(TapeOperatorId index) const {
   const Tape::Operator& op = tape_.operators[index];
   return c10::str("operator ", op.ordinal, ", ", op.op.operator_name());
 }

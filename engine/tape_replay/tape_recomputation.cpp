@@ -32,7 +32,7 @@ class TapeSession final : public SessionRecomputation {
     return filled;
   }
 
-  void restart() override { replay_.start_anew(); }
+  void restart() override { replay_.restart_session(); }
 
  private:
   RegionRecord& record_;
@@ -71,7 +71,7 @@ class TapeRecomputation final : public Recomputation {
     return provenance;
   }
 
-  void add_slot(std::uint32_t slot, const at::Tensor& tensor) override {
+  void add_slot(SlotId slot, const at::Tensor& tensor) override {
     if (is_recorded()) {
       tape_.slots.push_back(place_of_next_);
     } else {
@@ -80,7 +80,7 @@ class TapeRecomputation final : public Recomputation {
     }
   }
 
-  void end_forward(const std::vector<bool>& alive, bool may_pack) override {
+  void end_forward(const SlotSet& alive, bool may_pack) override {
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses_.emplace(tape_, alive);
   }
@@ -89,7 +89,7 @@ class TapeRecomputation final : public Recomputation {
     return std::make_unique<TapeSession>(record_, tape_, fills_region_);
   }
 
-  std::unique_ptr<ReleasedValues> drop_slots(std::span<const std::uint32_t> slots) override;
+  std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) override;
 
   std::span<const RegionInput> inputs() const override { return {}; }
 
@@ -150,10 +150,9 @@ std::unique_ptr<ForwardRecording> TapeRecomputation::begin_forward(std::shared_p
   return std::make_unique<Recording>(*this, std::move(policy), enclosing);
 }
 
-std::unique_ptr<ReleasedValues> TapeRecomputation::drop_slots(
-    std::span<const std::uint32_t> slots) {
+std::unique_ptr<ReleasedValues> TapeRecomputation::drop_slots(std::span<const SlotId> slots) {
   std::unique_ptr<ReleasedTapeInputs> released;
-  for (const std::uint32_t slot : slots) {
+  for (const SlotId slot : slots) {
     auto unneeded = uses_->drop_slot(tape_, slot);
     if (!unneeded.empty() && released == nullptr) {
       released = std::make_unique<ReleasedTapeInputs>();

@@ -29,7 +29,7 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-FilledSlots TapeReplay::fill(std::optional<std::uint32_t> asked, Wants wants) {
+FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   const bool has_grown =
       planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
   if (generation_ != tape_.generation || has_grown) {
@@ -37,29 +37,34 @@ FilledSlots TapeReplay::fill(std::optional<std::uint32_t> asked, Wants wants) {
   }
   absl::Cleanup is_broken = [this] { generation_.reset(); };
   ++pass_;
-  std::vector<std::uint32_t> slots;
+  std::vector<SlotId> slots;
   if (asked) {
     slots = {*asked};
   } else {
-    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    for (const SlotId slot : tape_.slots.ids()) {
       if (wants(slot)) {
         slots.push_back(slot);
       }
     }
   }
-  const std::vector<std::uint32_t> operators = plan(slots);
+  const std::vector<TapeOperatorId> operators = plan(slots);
   {
     const ProfilerRange range("reprise::recompute", record_.name);
-    const RegionStateGuard state(record_.state);
+    // Only operators depend on it. Hooks and stores that return a retained value find backward's
+    // own state, as without a region.
+    std::optional<RegionStateGuard> state;
+    if (!operators.empty()) {
+      state.emplace(record_.state, RegionStateGuard::Body::kRestores);
+    }
     const RecomputingScope recomputing;
     const at::NoGradGuard no_grad;
     const InterceptionScope unseen(nullptr);
     const RngForkGuard generators(generators_of(operators));
     wait_at_boundary(record_.synchronizes);
-    for (const std::uint32_t index : operators) {
+    for (const TapeOperatorId index : operators) {
       run(index, wants);
     }
-    for (const std::uint32_t slot : slots) {
+    for (const SlotId slot : slots) {
       fill_slot(slot);
       if (const TapeValueId value = tape_.slots[slot].value; value != Tape::kNone) {
         fill_slots_of_brought_back(value, wants);
@@ -79,15 +84,16 @@ void TapeReplay::restart(Wants wants) {
   filled_.clear();
   filled_in_.assign(tape_.slots.size(), pass_);
   slots_.clear();
-  std::vector<bool> wanted(tape_.slots.size());
-  for (std::uint32_t slot = 0; slot < wanted.size(); ++slot) {
+  SlotSet wanted(tape_.slots.size());
+  for (const SlotId slot : wanted.ids()) {
     wanted[slot] = wants(slot);
     slots_.emplace_back(tape_.slots[slot].value, slot);
   }
   std::sort(slots_.begin(), slots_.end());
-  std::vector<bool> operators;
-  needed_values(tape_, wanted, operators, [this](TapeValueId value) { return is_at_hand(value); });
-  for (std::size_t index = 0; index < operators.size(); ++index) {
+  TapeOperatorSet operators;
+  needed_values(tape_, wanted, operators,
+                [this](TapeValueId value) { return is_available(value); });
+  for (const TapeOperatorId index : operators.ids()) {
     if (operators[index]) {
       tape_.for_each_use(tape_.operators[index],
                          [this](TapeValueId value) { ++work_[value].uses; });
@@ -95,7 +101,7 @@ void TapeReplay::restart(Wants wants) {
   }
 }
 
-bool TapeReplay::is_at_hand(TapeValueId value) const {
+bool TapeReplay::is_available(TapeValueId value) const {
   const auto found = tape_.given.find(value);
   if (found == tape_.given.end() || found->second.why != Why::kPolicy) {
     return found != tape_.given.end();
@@ -104,11 +110,11 @@ bool TapeReplay::is_at_hand(TapeValueId value) const {
 }
 
 // Plans all transfers at once, so that their order does not depend on the order of requests.
-void TapeReplay::plan_transfers(std::vector<std::uint32_t>& operators) {
+void TapeReplay::plan_transfers(std::vector<TapeOperatorId>& operators) {
   if (!tape_.has_required || std::exchange(has_transferred_, true)) {
     return;
   }
-  for (std::uint32_t index = 0; index < tape_.operators.size(); ++index) {
+  for (const TapeOperatorId index : tape_.operators.ids()) {
     if (tape_.operators[index].is_required) {
       planned_in_[index] = pass_;
       operators.push_back(index);
@@ -116,21 +122,21 @@ void TapeReplay::plan_transfers(std::vector<std::uint32_t>& operators) {
   }
 }
 
-std::vector<std::uint32_t> TapeReplay::plan(const std::vector<std::uint32_t>& slots) {
-  std::vector<std::uint32_t> operators;
+std::vector<TapeOperatorId> TapeReplay::plan(const std::vector<SlotId>& slots) {
+  std::vector<TapeOperatorId> operators;
   plan_transfers(operators);
   const auto need = [&](TapeValueId value) {
-    if (value == Tape::kNone || work_[value].base.tensor.defined() || is_at_hand(value)) {
+    if (value == Tape::kNone || work_[value].base.tensor.defined() || is_available(value)) {
       return;
     }
-    const std::uint32_t op = tape_.values[value].op;
+    const TapeOperatorId op = tape_.values[value].op;
     TORCH_INTERNAL_ASSERT(op != Tape::kNone, "a value that nothing makes");
     if (planned_in_[op] != pass_) {
       planned_in_[op] = pass_;
       operators.push_back(op);
     }
   };
-  for (const std::uint32_t slot : slots) {
+  for (const SlotId slot : slots) {
     const TapeValueId value = tape_.slots[slot].value;
     need(value);
     if (value != Tape::kNone) {
@@ -150,9 +156,9 @@ std::vector<std::uint32_t> TapeReplay::plan(const std::vector<std::uint32_t>& sl
 
 // Returns the generators that the operators draw from.
 std::vector<at::Generator> TapeReplay::generators_of(
-    const std::vector<std::uint32_t>& operators) const {
+    const std::vector<TapeOperatorId>& operators) const {
   std::vector<at::Generator> generators;
-  for (const std::uint32_t index : operators) {
+  for (const TapeOperatorId index : operators) {
     if (const std::uint32_t random = tape_.operators[index].random; random != Tape::kNone) {
       generators.push_back(tape_.random[random].before.generator());
     }
@@ -160,7 +166,7 @@ std::vector<at::Generator> TapeReplay::generators_of(
   return generators;
 }
 
-void TapeReplay::run(std::uint32_t index, Wants wants) {
+void TapeReplay::run(TapeOperatorId index, Wants wants) {
   const Tape::Operator& op = tape_.operators[index];
   running_ = index;
   tape_.for_each_use(op, [this](TapeValueId value) {
@@ -186,7 +192,7 @@ void TapeReplay::run(std::uint32_t index, Wants wants) {
   if (draw != nullptr && !draw->is_repeated()) {
     throw DeterminismError(c10::str("[checkpoint] region '", record_.name,
                                     "': ", describe_operator(index), " ",
-                                    words_of_shared(draw->before.generator())));
+                                    describe_shared_draw(draw->before.generator())));
   }
   take_results(index, stack);
   fill_slots_and_free(op, wants);
@@ -202,7 +208,7 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
     const TapeValueId before = tape_.writes[i].before;
     Work& work = work_[before];
-    const bool is_shared = is_at_hand(before) || work.uses > 0 || work.pass_uses > 0;
+    const bool is_shared = is_available(before) || work.uses > 0 || work.pass_uses > 0;
     Base base = base_of(before);
     const bool may_be_written =
         !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;
@@ -219,8 +225,9 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
 void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& stack) {
   const auto tensor_at = [&](std::uint32_t i) {
     const Tape::Argument& argument = tape_.arguments[i];
-    return argument.kind == Kind::kConstant ? tape_.constants[argument.number]
-                                            : argument_from({argument.number, argument.geometry});
+    return argument.kind == Kind::kConstant
+               ? tape_.constants[argument.number]
+               : argument_from({TapeValueId(argument.number), argument.geometry});
   };
   for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
     const Tape::Argument& argument = tape_.arguments[i];
@@ -243,7 +250,7 @@ void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& sta
   }
 }
 
-void TapeReplay::take_results(std::uint32_t index, const torch::jit::Stack& stack) {
+void TapeReplay::take_results(TapeOperatorId index, const torch::jit::Stack& stack) {
   const Tape::Operator& op = tape_.operators[index];
   std::uint32_t ordinal = 0;
   std::uint32_t next = op.first_made;

@@ -37,14 +37,14 @@ class TapeReplay {
   TapeReplay(RegionRecord& record, Tape& tape) : record_(record), tape_(tape) {}
 
   // Returns whether a slot's tensor is wanted.
-  using Wants = absl::FunctionRef<bool(std::uint32_t slot)>;
+  using Wants = absl::FunctionRef<bool(SlotId slot)>;
 
   // Returns the tensors of the slot `asked`, or, without one, of all wanted slots, and of further
   // wanted slots. Throws MutationError, DeterminismError, or an operator's exception.
-  FilledSlots fill(std::optional<std::uint32_t> asked, Wants wants);
+  FilledSlots fill(std::optional<SlotId> asked, Wants wants);
 
   // Tensors supplied so far are wanted again: the next call computes as the first one did.
-  void start_anew() { generation_.reset(); }
+  void restart_session() { generation_.reset(); }
 
  private:
   // A tensor in the memory that holds a value. Offsets there are larger by `shift` than in forward.
@@ -59,28 +59,27 @@ class TapeReplay {
     std::uint32_t pass_uses = 0;   // in this pass
     std::uint32_t asked_in = 0;    // the pass that was to compute it for a slot
     std::uint32_t filled_in = 0;   // the pass that filled slots with it
-    std::uint32_t filled_at = 0;   // the last of those, in filled_
+    std::uint32_t filled_at = 0;   // the last of these slots, in filled_
     bool is_brought_back = false;  // fetched from hooks or a store: not to be repeated
   };
 
   void restart(Wants wants);
-  std::vector<std::uint32_t> plan(const std::vector<std::uint32_t>& slots);
-  void plan_transfers(std::vector<std::uint32_t>& operators);
-  bool is_at_hand(TapeValueId value) const;
-  std::vector<at::Generator> generators_of(const std::vector<std::uint32_t>& operators) const;
-  void run(std::uint32_t index, Wants wants);
+  std::vector<TapeOperatorId> plan(const std::vector<SlotId>& slots);
+  void plan_transfers(std::vector<TapeOperatorId>& operators);
+  bool is_available(TapeValueId value) const;
+  std::vector<at::Generator> generators_of(const std::vector<TapeOperatorId>& operators) const;
+  void run(TapeOperatorId index, Wants wants);
   void prepare_writes(const Tape::Operator& op);
   void push_arguments(const Tape::Operator& op, torch::jit::Stack& stack);
-  void take_results(std::uint32_t index, const torch::jit::Stack& stack);
+  void take_results(TapeOperatorId index, const torch::jit::Stack& stack);
   void fill_slots_and_free(const Tape::Operator& op, Wants wants);
   std::optional<TapeValueId> deferred(const Tape::Operator& op, Wants wants);
-  bool is_cheap_from_held(std::uint32_t slot, std::vector<std::uint32_t>& chain,
+  bool is_cheap_from_held(SlotId slot, std::vector<TapeOperatorId>& chain,
                           std::vector<TapeValueId>& held) const;
-  bool is_held_beyond(std::uint32_t slot, TapeValueId value) const;
-  std::uint32_t first_slot_of(TapeValueId value) const;
+  bool is_held_beyond(SlotId slot, TapeValueId value) const;
+  SlotId first_slot_of(TapeValueId value) const;
   // Returns the first entry of slots_ for this value or a later one.
-  std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator slots_from(
-      TapeValueId value) const;
+  std::vector<std::pair<TapeValueId, SlotId>>::const_iterator slots_from(TapeValueId value) const;
   void free_if_unused(TapeValueId value);
 
   const Base& base_of(TapeValueId value);
@@ -88,30 +87,30 @@ class TapeReplay {
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor parameter_now(const Tape::Given& given) const;
   // Returns the shift of a tensor that had the geometry in forward; 0 without one.
-  std::int64_t shift_of(const at::Tensor& tensor, std::uint32_t geometry) const;
+  std::int64_t shift_of(const at::Tensor& tensor, GeometryId geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
   at::Tensor argument_from(const Tape::Tensor& tensor);
   void fill_slots_of(TapeValueId value, Wants wants);
   void fill_slots_of_brought_back(TapeValueId value, Wants wants);
-  void fill_slot(std::uint32_t slot);
-  at::Tensor held_tensor(std::uint32_t slot) const;
-  void check_contents(std::uint32_t slot, const at::Tensor& tensor) const;
+  void fill_slot(SlotId slot);
+  at::Tensor held_tensor(SlotId slot) const;
+  void check_contents(SlotId slot, const at::Tensor& tensor) const;
 
   [[noreturn]] void fail_mutated(const std::string& what) const;
   [[noreturn]] void fail_kept_mutated(const KeptResult& kept) const;
-  std::string describe_operator(std::uint32_t index) const;
+  std::string describe_operator(TapeOperatorId index) const;
 
   RegionRecord& record_;
   Tape& tape_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
-  bool has_transferred_ = false;                              // in this session
-  std::vector<std::uint32_t> planned_in_;                     // the pass, of each operator
-  std::vector<Work> work_;                                    // of each value
-  std::vector<std::pair<TapeValueId, std::uint32_t>> slots_;  // by value
-  std::vector<std::uint32_t> filled_in_;                      // the pass, of each slot
+  bool has_transferred_ = false;                                       // in this session
+  base_internal::IdVector<TapeOperatorId, std::uint32_t> planned_in_;  // the pass
+  base_internal::IdVector<TapeValueId, Work> work_;
+  std::vector<std::pair<TapeValueId, SlotId>> slots_;         // by value
+  base_internal::IdVector<SlotId, std::uint32_t> filled_in_;  // the pass
   std::vector<std::pair<TapeValueId, Base>> written_;         // before, by the operator that runs
-  std::optional<std::uint32_t> running_;                      // the operator, for errors
+  std::optional<TapeOperatorId> running_;                     // for errors
   torch::jit::Stack stack_;                                   // empty; its capacity is reused
   FilledSlots filled_;
 };

@@ -20,9 +20,9 @@ void TapeReplay::free_if_unused(TapeValueId value) {
   }
 }
 
-std::vector<std::pair<TapeValueId, std::uint32_t>>::const_iterator TapeReplay::slots_from(
+std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_from(
     TapeValueId value) const {
-  return std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, std::uint32_t{0}));
+  return std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, SlotId(0)));
 }
 
 void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
@@ -33,7 +33,7 @@ void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
   }
 }
 
-void TapeReplay::fill_slot(std::uint32_t slot) {
+void TapeReplay::fill_slot(SlotId slot) {
   if (filled_in_[slot] == pass_) {
     return;
   }
@@ -52,7 +52,7 @@ void TapeReplay::fill_slot(std::uint32_t slot) {
   const TapeValueId value = tape_.slots[slot].value;
   work_[value].filled_in = pass_;
   work_[value].filled_at = static_cast<std::uint32_t>(filled_.size() - 1);
-  if (is_at_hand(value) && !work_[value].is_brought_back) {
+  if (is_available(value) && !work_[value].is_brought_back) {
     free_if_unused(value);
   }
 }
@@ -66,14 +66,14 @@ void TapeReplay::fill_slots_of_brought_back(TapeValueId value, Wants wants) {
   }
 }
 
-void TapeReplay::check_contents(std::uint32_t slot, const at::Tensor& tensor) const {
+void TapeReplay::check_contents(SlotId slot, const at::Tensor& tensor) const {
   if (tape_.slots[slot].is_written_since) {
     return;
   }
   if (auto difference =
-          record_.slots[slot].difference_of_contents(tensor, record_.check_options())) {
+          record_.slots[slot].saved.difference_of_contents(tensor, record_.check_options())) {
     throw DeterminismError(c10::str("[checkpoint] region '", record_.name, "': slot ", slot,
-                                    " (result of ", record_.slots[slot].producer(),
+                                    " (result of ", record_.slots[slot].saved.producer(),
                                     ") is not recomputed as it was saved: ", *difference));
   }
 }

@@ -12,7 +12,7 @@
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -104,8 +104,9 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
                          ", forward read it at version ", read->second);
     }
   }
+  made_.note_hidden_writes(call);
   inner_->intercept(call);
-  made_.note_hidden(call);
+  made_.note_hidden_results(call);
 }
 
 // Forward has made the tensor, and the region's code has cached it, like a mask that is made once.
@@ -174,20 +175,20 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
   if (!matched_) {
     const auto& operators = forward_.operators;
     return new_origin(c10::str(
-        words_for(call), ", which forward did not run, or ran on other numbers or tensors",
+        describe_call(call), ", which forward did not run, or ran on other numbers or tensors",
         next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
                                  : ""));
   }
   return ProvenanceMap::kNone;
 }
 
-std::string ReplayWatch::words_for(const OperatorCall& call) const {
+std::string ReplayWatch::describe_call(const OperatorCall& call) const {
   return c10::str("it depends on operator ", calls_ - 1, " of the recomputation, ",
                   call.op.operator_name());
 }
 
-std::uint32_t ReplayWatch::new_origin(std::string words) {
-  origins_.push_back(std::move(words));
+std::uint32_t ReplayWatch::new_origin(std::string description) {
+  origins_.push_back(std::move(description));
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 
@@ -217,7 +218,7 @@ void ReplayWatch::compare_draw(const OperatorCall& call, const Draw& draw) {
     return;
   }
   const std::uint32_t origin =
-      new_origin(c10::str(words_for(call), ", which ", words_of_shared(draw.generator)));
+      new_origin(c10::str(describe_call(call), ", which ", describe_shared_draw(draw.generator)));
   const auto mark = [&](const at::Tensor& tensor) {
     made_.add(tensor, {.hash = kChanged, .origin = origin});
   };
@@ -239,7 +240,7 @@ void ReplayWatch::compare_wrapped(const OperatorCall& call,
   for (std::size_t i = 0; i < written.size(); ++i) {
     if (!Fingerprint::equal(now[i], forward->second[i])) {
       const std::uint32_t origin = new_origin(
-          c10::str(words_for(call),
+          c10::str(describe_call(call),
                    ", which writes to memory that the region wraps itself (from_blob) and "
                    "that forward has changed already. Wrap it before the region"));
       made_.add(written[i], {.hash = kChanged, .origin = origin});
@@ -256,21 +257,21 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   for (std::size_t i = 0; i < count && !change_; ++i) {
     const at::Tensor& tensor = *described.outside[i];
     const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
-    const auto words = [&](const auto&... what) {
+    const auto report = [&](const auto&... what) {
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
                          TensorMetadata(tensor).to_string(), what...);
     };
     const std::int64_t version = hooks_internal::version_of(tensor);
     if (outside.storage._unsafe_get_target() != storage_id_of(tensor)) {
       if (outside.is_alive) {
-        words(", in other memory than the tensor that forward read there");
+        report(", in other memory than the tensor that forward read there");
       }
     } else if (version != reads[i].version) {
-      words(", at version ", version, ", forward read it at version ", reads[i].version);
+      report(", at version ", version, ", forward read it at version ", reads[i].version);
     }
     if (!change_ && reads[i].sample != 0 && is_wrapped(tensor) &&
         sample_elements(tensor) != reads[i].sample) {
-      words(", whose memory (from_blob) holds other values than forward read there");
+      report(", whose memory (from_blob) holds other values than forward read there");
     }
   }
 }
@@ -281,9 +282,9 @@ at::Tensor ReplayWatch::state_before(const OperatorCall& call, std::uint32_t arg
   return state.defined() ? state : target;
 }
 
-const std::vector<c10::IValue>* ReplayWatch::told() const {
-  const auto found = matched_ ? forward_.told.find(*matched_) : forward_.told.end();
-  return found == forward_.told.end() ? nullptr : &found->second;
+const std::vector<c10::IValue>* ReplayWatch::host_read_of_forward() const {
+  const auto found = matched_ ? forward_.host_reads.find(*matched_) : forward_.host_reads.end();
+  return found == forward_.host_reads.end() ? nullptr : &found->second;
 }
 
 at::Tensor ReplayWatch::before(std::uint32_t argument, std::uint32_t element) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Matches the operators of a function region's replay with those of its forward.
+// Matches the operators of a function region's replay with its forward's.
 #ifndef REPRISE_ENGINE_WATCH_REPLAY_WATCH_H_
 #define REPRISE_ENGINE_WATCH_REPLAY_WATCH_H_
 
@@ -48,7 +48,7 @@ class ReplayWatch final : public OperatorInterceptor {
   // Returns an error message if it reads a tensor from outside that differs from forward's.
   const std::optional<std::string>& change() const { return change_; }
   // Returns forward's host read; null if it read no tensors from outside.
-  const std::vector<c10::IValue>* told() const;
+  const std::vector<c10::IValue>* host_read_of_forward() const;
   // Forward still runs and has not reached it; or forward has no such operator, which its saved
   // results will reveal.
   bool is_ahead() const { return !matched_ && !forward_.is_complete; }
@@ -79,8 +79,8 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
-  std::uint32_t new_origin(std::string words);
-  std::string words_for(const OperatorCall& call) const;
+  std::uint32_t new_origin(std::string description);
+  std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 

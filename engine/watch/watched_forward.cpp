@@ -16,7 +16,7 @@
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/hooks/seam/hook_stack.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 
 namespace reprise::engine_internal {
 
@@ -28,7 +28,7 @@ bool is_unidentified(const at::Tensor& tensor) {
   const bool is_from_other_thread =
       meta != nullptr && meta->grad_fn_ != nullptr &&
       meta->grad_fn_->thread_id() != at::RecordFunction::currentThreadId();
-  return is_memory_lent(tensor) || is_from_other_thread;
+  return is_non_owning(tensor) || is_from_other_thread;
 }
 
 }  // namespace
@@ -114,8 +114,9 @@ void ForwardWatch::intercept_hidden(const OperatorCall& call) {
     forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor),
                                            hooks_internal::version_of(*tensor));
   }
+  forward_.made_.note_hidden_writes(call);
   pass_on(call, outer_);
-  forward_.made_.note_hidden(call);
+  forward_.made_.note_hidden_results(call);
 }
 
 void ForwardWatch::intercept(const OperatorCall& call) {
@@ -160,8 +161,8 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   }
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? forward_.writes_.targets(call, made) : std::vector<at::Tensor>();
-  const bool tells_of_outside = traits.tells_host && !described.outside.empty() &&
-                                described.outside.size() == described.arguments.size();
+  const bool is_read_of_outside = traits.is_host_read && !described.outside.empty() &&
+                                  described.outside.size() == described.arguments.size();
   pass_on(call, outer_);
   if (generator.defined()) {
     forward_.positions.emplace(index, position_of(generator));
@@ -169,8 +170,8 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   if (!wrapped.empty()) {
     forward_.wrapped_writes.emplace(index, WrappedWrites::fingerprints(wrapped));
   }
-  if (tells_of_outside) {
-    forward_.told.emplace(index, call.results().vec());
+  if (is_read_of_outside) {
+    forward_.host_reads.emplace(index, call.results().vec());
   }
   made.note_results(call, described, ProvenanceMap::kNone);
 }

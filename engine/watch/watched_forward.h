@@ -3,7 +3,7 @@
 //
 // The operators of a function region's forward, for comparison with its replays: their hashes (see
 // provenance.h), and for each the tensors from outside that it read, its host reads of them, and
-// the earlier contents of those that it wrote to.
+// the earlier contents of the written ones.
 #ifndef REPRISE_ENGINE_WATCH_WATCHED_FORWARD_H_
 #define REPRISE_ENGINE_WATCH_WATCHED_FORWARD_H_
 
@@ -35,7 +35,7 @@ namespace reprise::engine_internal {
 // addresses; except for the contents before writes.
 class WatchedForward {
  public:
-  // inputs: those of the region, each once.
+  // inputs: of the region, each once.
   explicit WatchedForward(std::span<const at::Tensor> inputs);
 
   struct Operator {
@@ -75,7 +75,7 @@ class WatchedForward {
   std::vector<Operator> operators;
   std::vector<Read> reads;
   std::vector<Outside> outside;
-  absl::flat_hash_map<std::uint32_t, std::vector<c10::IValue>> told;
+  absl::flat_hash_map<std::uint32_t, std::vector<c10::IValue>> host_reads;
   absl::flat_hash_map<std::uint32_t, std::vector<Before>> befores;
   absl::flat_hash_map<StorageId, ProvenanceMap::Entry>
       left;  // tensors that the region has made and that still have owners
@@ -83,7 +83,7 @@ class WatchedForward {
   absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
-  std::vector<RngState> generators;  // those drawn from, before their first draw
+  std::vector<RngState> generators;  // before their first draw
   std::vector<at::Generator> drawn;  // generators that random operators have drawn from
   // Their states after each operator that drew from them. See Note [Shared generators].
   absl::flat_hash_map<std::uint32_t, std::uint64_t> positions;

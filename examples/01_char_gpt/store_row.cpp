@@ -17,7 +17,7 @@ namespace {
 namespace stores = reprise::stores;
 
 // The demo's tensors are small: what is on its way would be most of them.
-constexpr std::size_t kInFlightBytes = std::size_t{8} << 20;
+constexpr std::int64_t kInFlightBytes = std::int64_t{8} << 20;
 
 std::shared_ptr<reprise::ActivationStore> store_named(const std::string& name,
                                                       const Options& options) {

@@ -11,17 +11,17 @@
 namespace reprise::hooks_internal {
 namespace {
 
-thread_local bool is_of_background = false;
+thread_local bool t_is_background = false;
 
 }  // namespace
 
-bool must_not_wait() { return is_of_background; }
+bool must_not_wait() { return t_is_background; }
 
 void run_in_background(std::function<void()> task) {
   // Never destroyed: a task may release the last store.
   static auto& pool = *new c10::ThreadPool(2);
   pool.run([task = std::move(task)] {
-    is_of_background = true;
+    t_is_background = true;
     const UnseenScope unseen;
     task();
   });

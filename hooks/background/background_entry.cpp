@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "reprise/hooks/background/background.h"
-#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/background/background_offloader.h"
 #include "reprise/hooks/storage/current_stream.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
@@ -39,8 +39,8 @@ const std::byte* data_of(const at::Tensor& bytes) {
 
 }  // namespace
 
-BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const at::Tensor& bytes,
-                                 std::shared_ptr<ActivationStore> next)
+BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundOffloader> memory,
+                                 const at::Tensor& bytes, std::shared_ptr<ActivationStore> next)
     : memory_(std::move(memory)),
       next_(std::move(next)),
       origin_(bytes),
@@ -50,41 +50,40 @@ BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const
 
 BackgroundEntry::~BackgroundEntry() {
   {
-    const BackgroundMemory::Lock lock(memory_->mutex_);
+    const BackgroundOffloader::Lock lock(memory_->mutex_);
     memory_->by_storage_.remove(origin_);
   }
-  let_go_of_memory(State::kWritten);
+  release_bytes(State::kWritten);
 }
 
 // Called by the thread that has made it kLeaving or kInFlight.
 void BackgroundEntry::forward() {
   auto forwarded = next_->put(bytes_);
   {
-    const BackgroundMemory::Lock lock(memory_->mutex_);
+    const BackgroundOffloader::Lock lock(memory_->mutex_);
     forwarded_ = std::move(forwarded);
-    memory_->counters_.bytes_forwarded += static_cast<std::int64_t>(origin_.size());
+    memory_->counters_.bytes_forwarded += origin_.size();
   }
-  let_go_of_memory(State::kHandedOn);
+  release_bytes(State::kForwarded);
 }
 
 // An entry in flight is done when its memory is free.
-void BackgroundEntry::let_go_of_memory(State state) {
+void BackgroundEntry::release_bytes(State state) {
   State was = state;
   {
     at::Tensor dropped;  // freed after the lock
-    const BackgroundMemory::Lock lock(memory_->mutex_);
+    const BackgroundOffloader::Lock lock(memory_->mutex_);
     was = std::exchange(state_, state);
     if (was == State::kResident) {
-      memory_->resident_.remove(this);
-      memory_->counters_.resident_bytes -= origin_.size();
+      memory_->queue_.remove_resident(*this);
     }
     if (state != State::kFailed) {
       dropped = std::exchange(bytes_, at::Tensor());
     }
   }
   if (was == State::kInFlight) {
-    const BackgroundMemory::Lock lock(memory_->mutex_);
-    memory_->counters_.in_flight_bytes -= origin_.size();
+    const BackgroundOffloader::Lock lock(memory_->mutex_);
+    memory_->queue_.end_flight(*this);
     memory_->work_done_.notify_all();
   }
 }
@@ -102,12 +101,12 @@ void BackgroundEntry::write() {
     failure = std::current_exception();
   }
   {
-    const BackgroundMemory::Lock lock(memory_->mutex_);
+    const BackgroundOffloader::Lock lock(memory_->mutex_);
     memory_->failure_ = failure ? failure : memory_->failure_;
-    memory_->counters_.bytes_out += is_written ? static_cast<std::int64_t>(origin_.size()) : 0;
+    memory_->counters_.bytes_out += is_written ? origin_.size() : 0;
   }
   if (failure || is_written) {
-    let_go_of_memory(failure ? State::kFailed : State::kWritten);
+    release_bytes(failure ? State::kFailed : State::kWritten);
   }
 }
 
@@ -124,25 +123,25 @@ void BackgroundEntry::read() {
   at::Tensor loaded;
   std::exception_ptr failure;
   try {
-    loaded = at::empty({static_cast<std::int64_t>(origin_.size())}, at::kByte);
+    loaded = at::empty({origin_.size()}, at::kByte);
     place_->read(static_cast<std::byte*>(loaded.mutable_data_ptr()), origin_.size());
   } catch (...) {
     failure = std::current_exception();
   }
-  const BackgroundMemory::Lock lock(memory_->mutex_);
+  const BackgroundOffloader::Lock lock(memory_->mutex_);
   is_being_read_ = false;
   read_error_ = failure;
   if (!failure) {
     loaded_ = std::move(loaded);
-    memory_->counters_.bytes_in += static_cast<std::int64_t>(origin_.size());
+    memory_->counters_.bytes_in += origin_.size();
   }
   memory_->work_done_.notify_all();
 }
 
 void BackgroundEntry::prefetch() {
   at::Tensor alive;  // released without the lock
-  BackgroundMemory::Lock lock(memory_->mutex_);
-  if (state_ == State::kHandedOn) {
+  BackgroundOffloader::Lock lock(memory_->mutex_);
+  if (state_ == State::kForwarded) {
     lock.unlock();
     forwarded_->prefetch();
     return;
@@ -158,8 +157,8 @@ void BackgroundEntry::prefetch() {
 
 at::Tensor BackgroundEntry::bring_back(bool is_own) {
   at::Tensor found;  // released without the lock
-  BackgroundMemory::Lock lock(memory_->mutex_);
-  if (state_ == State::kHandedOn) {
+  BackgroundOffloader::Lock lock(memory_->mutex_);
+  if (state_ == State::kForwarded) {
     lock.unlock();  // for which the background thread that reads it may be waiting
     return is_own ? forwarded_->get_own() : forwarded_->get();
   }
@@ -172,7 +171,7 @@ at::Tensor BackgroundEntry::bring_back(bool is_own) {
   while (true) {
     found = bytes_.defined() ? bytes_ : origin_.find_alive();
     if (found.defined()) {
-      memory_->counters_.bytes_reused += static_cast<std::int64_t>(origin_.size());
+      memory_->counters_.bytes_reused += origin_.size();
       lock.unlock();
       return is_own ? own_copy(found) : found;
     }
@@ -212,16 +211,16 @@ void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-std::size_t BackgroundEntry::device_bytes() const {
-  BackgroundMemory::Lock lock(memory_->mutex_);
-  if (state_ == State::kHandedOn) {
+std::int64_t BackgroundEntry::device_bytes() const {
+  BackgroundOffloader::Lock lock(memory_->mutex_);
+  if (state_ == State::kForwarded) {
     lock.unlock();
     return forwarded_->device_bytes();
   }
   if (bytes_.defined()) {
     return origin_.size();
   }
-  const std::size_t loaded = loaded_.defined() ? loaded_.nbytes() : 0;
+  const std::int64_t loaded = loaded_.defined() ? loaded_.numel() : 0;
   lock.unlock();
   return device_.is_cpu() ? loaded + place_->memory_bytes() : 0;
 }

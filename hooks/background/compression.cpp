@@ -25,13 +25,13 @@ struct Free {
 };
 
 ZSTD_CCtx* compressor() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, Free> kContext(ZSTD_createCCtx());
-  return kContext.get();
+  thread_local const std::unique_ptr<ZSTD_CCtx, Free> t_context(ZSTD_createCCtx());
+  return t_context.get();
 }
 
 ZSTD_DCtx* decompressor() {
-  thread_local const std::unique_ptr<ZSTD_DCtx, Free> kContext(ZSTD_createDCtx());
-  return kContext.get();
+  thread_local const std::unique_ptr<ZSTD_DCtx, Free> t_context(ZSTD_createDCtx());
+  return t_context.get();
 }
 
 std::size_t check(std::size_t code) {

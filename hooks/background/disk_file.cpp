@@ -20,10 +20,10 @@ namespace reprise::hooks_internal {
 namespace {
 
 // The alignment of offsets, lengths and memory for direct access, on any file system in use.
-constexpr std::size_t kBlock = 4096;
-constexpr std::size_t kChunk = std::size_t{4} << 20;
+constexpr std::int64_t kBlock = 4096;
+constexpr std::int64_t kChunk = std::int64_t{4} << 20;
 
-std::size_t whole_blocks(std::size_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
+std::int64_t whole_blocks(std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 int open_unnamed(const std::string& directory, int flags) {
   const int file =
@@ -44,15 +44,15 @@ std::byte* chunk_memory() {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  thread_local const std::unique_ptr<std::byte, Free> kMemory(
+  thread_local const std::unique_ptr<std::byte, Free> t_memory(
       static_cast<std::byte*>(std::aligned_alloc(kBlock, kChunk)));
-  return kMemory.get();
+  return t_memory.get();
 }
 
 // Calls `transfer` (pwrite or pread) until all bytes are transferred. Returns the error number, or
 // 0.
 template <class Transfer, class Byte>
-int transfer_all(Transfer transfer, int file, Byte* bytes, std::size_t size, std::size_t offset) {
+int transfer_all(Transfer transfer, int file, Byte* bytes, std::int64_t size, std::int64_t offset) {
   while (size > 0) {
     const ssize_t done = transfer(file, bytes, size, static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) {
@@ -62,15 +62,15 @@ int transfer_all(Transfer transfer, int file, Byte* bytes, std::size_t size, std
       return done == 0 ? EIO : errno;
     }
     bytes += done;
-    size -= static_cast<std::size_t>(done);
-    offset += static_cast<std::size_t>(done);
+    size -= static_cast<std::int64_t>(done);
+    offset += static_cast<std::int64_t>(done);
   }
   return 0;
 }
 
 }  // namespace
 
-DiskFile::DiskFile(std::string directory, std::size_t max_bytes, bool direct)
+DiskFile::DiskFile(std::string directory, std::int64_t max_bytes, bool direct)
     : directory_(std::move(directory)), max_bytes_(max_bytes), is_direct_(direct) {
   file_ = open_unnamed(directory_, direct ? O_DIRECT : 0);
   if (file_ < 0 && direct && errno == EINVAL) {
@@ -84,8 +84,8 @@ DiskFile::DiskFile(std::string directory, std::size_t max_bytes, bool direct)
 
 DiskFile::~DiskFile() { close(file_); }
 
-std::optional<Extent> DiskFile::reserve(std::size_t bytes) {
-  const std::size_t length = whole_blocks(bytes);
+std::optional<Extent> DiskFile::reserve(std::int64_t bytes) {
+  const std::int64_t length = whole_blocks(bytes);
   const std::lock_guard lock(mutex_);
   if (length > max_bytes_ || extents_.used() > max_bytes_ - length) {
     return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<Extent> DiskFile::reserve(std::size_t bytes) {
   if (extents_.end() <= allocated_) {
     return extent;
   }
-  const std::size_t more = extents_.end() - allocated_;
+  const std::int64_t more = extents_.end() - allocated_;
   int error = 0;
   do {
     error = fallocate(file_, 0, static_cast<off_t>(allocated_), static_cast<off_t>(more)) == 0
@@ -123,14 +123,14 @@ void DiskFile::release_unused() {
   }
 }
 
-void DiskFile::write(const Extent& extent, const std::byte* bytes, std::size_t size) const {
+void DiskFile::write(const Extent& extent, const std::byte* bytes, std::int64_t size) const {
   int error = 0;
   if (!is_direct_) {
     error = transfer_all(pwrite, file_, bytes, size, extent.offset);
   }
-  for (std::size_t done = 0; is_direct_ && error == 0 && done < size; done += kChunk) {
+  for (std::int64_t done = 0; is_direct_ && error == 0 && done < size; done += kChunk) {
     std::byte* const chunk = chunk_memory();
-    const std::size_t length = std::min(kChunk, size - done);
+    const std::int64_t length = std::min(kChunk, size - done);
     std::memcpy(chunk, bytes + done, length);
     std::memset(chunk + length, 0, whole_blocks(length) - length);
     error = transfer_all(pwrite, file_, chunk, whole_blocks(length), extent.offset + done);
@@ -140,14 +140,14 @@ void DiskFile::write(const Extent& extent, const std::byte* bytes, std::size_t s
   }
 }
 
-void DiskFile::read(const Extent& extent, std::byte* bytes, std::size_t size) const {
+void DiskFile::read(const Extent& extent, std::byte* bytes, std::int64_t size) const {
   int error = 0;
   if (!is_direct_) {
     error = transfer_all(pread, file_, bytes, size, extent.offset);
   }
-  for (std::size_t done = 0; is_direct_ && error == 0 && done < size; done += kChunk) {
+  for (std::int64_t done = 0; is_direct_ && error == 0 && done < size; done += kChunk) {
     std::byte* const chunk = chunk_memory();
-    const std::size_t length = std::min(kChunk, size - done);
+    const std::int64_t length = std::min(kChunk, size - done);
     error = transfer_all(pread, file_, chunk, whole_blocks(length), extent.offset + done);
     std::memcpy(bytes + done, chunk, length);
   }
@@ -156,7 +156,7 @@ void DiskFile::read(const Extent& extent, std::byte* bytes, std::size_t size) co
   }
 }
 
-std::size_t DiskFile::used_bytes() const {
+std::int64_t DiskFile::used_bytes() const {
   const std::lock_guard lock(mutex_);
   return extents_.used();
 }

@@ -18,36 +18,36 @@ namespace reprise::hooks_internal {
 class DiskFile {
  public:
   // direct: bypass the page cache, if the file system supports that.
-  DiskFile(std::string directory, std::size_t max_bytes, bool direct);
+  DiskFile(std::string directory, std::int64_t max_bytes, bool direct);
   ~DiskFile();
   DiskFile(const DiskFile&) = delete;
   DiskFile& operator=(const DiskFile&) = delete;
 
   // Reserves space on the disk, or returns nothing if that would exceed max_bytes. Throws if the
   // disk is full.
-  std::optional<Extent> reserve(std::size_t bytes);
+  std::optional<Extent> reserve(std::int64_t bytes);
   void give_back(const Extent& extent);
   // Truncates unused space at the end.
   void release_unused();
 
   // Wait for the disk.
-  void write(const Extent& extent, const std::byte* bytes, std::size_t size) const;
-  void read(const Extent& extent, std::byte* bytes, std::size_t size) const;
+  void write(const Extent& extent, const std::byte* bytes, std::int64_t size) const;
+  void read(const Extent& extent, std::byte* bytes, std::int64_t size) const;
 
   const std::string& directory() const { return directory_; }
   // Reserved.
-  std::size_t used_bytes() const;
+  std::int64_t used_bytes() const;
 
  private:
   [[noreturn]] void fail(const std::string& what, int error) const;
 
   const std::string directory_;
-  const std::size_t max_bytes_;
+  const std::int64_t max_bytes_;
   int file_ = -1;
   bool is_direct_ = false;
   mutable std::mutex mutex_;
   Extents extents_;
-  std::size_t allocated_ = 0;  // the file's length
+  std::int64_t allocated_ = 0;  // the file's length
 };
 
 }  // namespace reprise::hooks_internal

@@ -7,7 +7,7 @@
 
 namespace reprise::hooks_internal {
 
-std::optional<Extent> Extents::take(std::size_t length) {
+std::optional<Extent> Extents::take(std::int64_t length) {
   const auto found = std::find_if(free_.begin(), free_.end(),
                                   [length](const auto& part) { return part.second >= length; });
   if (found == free_.end()) {
@@ -20,7 +20,7 @@ std::optional<Extent> Extents::take(std::size_t length) {
   }
   used_ += length;
   const Extent taken{found->first, length};
-  const std::size_t left = found->second - length;
+  const std::int64_t left = found->second - length;
   free_.erase(found);
   if (left > 0) {
     free_.emplace(taken.offset + length, left);
@@ -50,8 +50,8 @@ void Extents::give_back(const Extent& extent) {
   }
 }
 
-std::size_t Extents::largest_free() const {
-  std::size_t largest = limit_ - end_;
+std::int64_t Extents::largest_free() const {
+  std::int64_t largest = limit_ - end_;
   for (const auto& [offset, length] : free_) {
     largest = std::max(largest, length);
   }

@@ -17,7 +17,7 @@ EventPtr record_now(const c10::Stream& stream) {
   return event;
 }
 
-std::optional<HostBuffers::Place> HostBuffers::take(std::size_t bytes,
+std::optional<HostBuffers::Place> HostBuffers::take(std::int64_t bytes,
                                                     std::vector<HostBuffer>& to_release) {
   if (const auto found = unused_.find(bytes); found != unused_.end()) {
     return take_out(found);
@@ -34,13 +34,13 @@ std::optional<HostBuffers::Place> HostBuffers::take(std::size_t bytes,
   return Place();
 }
 
-HostBuffer HostBuffers::make(std::size_t bytes, bool pin_memory) {
+HostBuffer HostBuffers::make(std::int64_t bytes, bool pin_memory) {
   const auto options = at::TensorOptions(at::kByte).pinned_memory(pin_memory);
   return {at::empty({static_cast<std::int64_t>(bytes)}, options), {}};
 }
 
 void HostBuffers::give_back(HostBuffer buffer) {
-  const std::size_t bytes = buffer.bytes.nbytes();
+  const std::int64_t bytes = buffer.bytes.nbytes();
   unused_.emplace(bytes, std::move(buffer));
 }
 
@@ -53,7 +53,7 @@ std::vector<HostBuffer> HostBuffers::take_unused() {
   return taken;
 }
 
-HostBuffer HostBuffers::take_out(std::multimap<std::size_t, HostBuffer>::iterator entry) {
+HostBuffer HostBuffers::take_out(std::multimap<std::int64_t, HostBuffer>::iterator entry) {
   HostBuffer buffer = std::move(entry->second);
   unused_.erase(entry);
   return buffer;

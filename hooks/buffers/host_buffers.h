@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 
-#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,7 +30,7 @@ struct HostBuffer {
 // static, to be called without that lock.
 class HostBuffers {
  public:
-  HostBuffers(bool pin_memory, std::size_t max_bytes)
+  HostBuffers(bool pin_memory, std::int64_t max_bytes)
       : pin_memory_(pin_memory), max_bytes_(max_bytes) {}
   ~HostBuffers() { release(take_unused()); }
   HostBuffers(const HostBuffers&) = delete;
@@ -41,10 +41,10 @@ class HostBuffers {
 
   // Returns nothing if there is no space. Buffers that are evicted for it are added to
   // `to_release`.
-  std::optional<Place> take(std::size_t bytes, std::vector<HostBuffer>& to_release);
-  static HostBuffer make(std::size_t bytes, bool pin_memory);
+  std::optional<Place> take(std::int64_t bytes, std::vector<HostBuffer>& to_release);
+  static HostBuffer make(std::int64_t bytes, bool pin_memory);
   // Returns the space, as make() has thrown.
-  void give_back_room(std::size_t bytes) { bytes_ -= bytes; }
+  void give_back_room(std::int64_t bytes) { bytes_ -= bytes; }
   void give_back(HostBuffer buffer);
 
   // Returns the unused buffers, to be released.
@@ -54,15 +54,15 @@ class HostBuffers {
 
   bool pin_memory() const { return pin_memory_; }
   // In use, and unused.
-  std::size_t bytes() const { return bytes_; }
+  std::int64_t bytes() const { return bytes_; }
 
  private:
-  HostBuffer take_out(std::multimap<std::size_t, HostBuffer>::iterator entry);
+  HostBuffer take_out(std::multimap<std::int64_t, HostBuffer>::iterator entry);
 
   const bool pin_memory_;
-  const std::size_t max_bytes_;
-  std::size_t bytes_ = 0;
-  std::multimap<std::size_t, HostBuffer> unused_;  // by size
+  const std::int64_t max_bytes_;
+  std::int64_t bytes_ = 0;
+  std::multimap<std::int64_t, HostBuffer> unused_;  // by size
 };
 
 }  // namespace reprise::hooks_internal

@@ -34,24 +34,22 @@ HostEntry::~HostEntry() {
     buffer_->uses = std::move(copies_in_);
     buffer_->uses.push_back(copied_out_);
     memory_->buffers_.give_back(std::move(*buffer_));
-    memory_->given_back_.notify_all();
+    memory_->buffer_returned_.notify_all();
   }
 }
 
-// Removes it from either list, after the copy out if there is one.
+// Removes it from the queue, after the copy out if there is one.
 void HostEntry::drop_device_bytes(Tensors& dropped) {
   if (!device_bytes_.defined()) {
     return;
   }
-  is_spoilt_ = !origin_.is_unchanged();
+  is_modified_ = !origin_.is_unchanged();
   if (state_ == State::kInFlight) {
     memory_->wait_for(*copied_out_, put_stream_, &HostCounters::put_waits,
                       &HostCounters::put_wait_time);
-    memory_->in_flight_.remove(this);
-    memory_->counters_.in_flight_bytes -= origin_.size();
+    memory_->queue_.end_flight(*this);
   } else if (state_ == State::kResident) {
-    memory_->resident_.remove(this);
-    memory_->counters_.resident_bytes -= origin_.size();
+    memory_->queue_.remove_resident(*this);
   }
   state_ = State::kGone;
   dropped.push_back(std::exchange(device_bytes_, at::Tensor()));
@@ -67,7 +65,7 @@ void HostEntry::prefetch() {
       forwarded_->prefetch();
       return;
     }
-    if (is_spoilt_ || device_bytes_.defined() || loaded_ || is_being_loaded_) {
+    if (is_modified_ || device_bytes_.defined() || loaded_ || is_being_loaded_) {
       return;
     }
     alive = origin_.find_alive();
@@ -103,14 +101,14 @@ at::Tensor HostEntry::bring_back(bool is_own) {
     lock.unlock();
     return is_own ? forwarded_->get_own() : forwarded_->get();
   }
-  TORCH_CHECK(!is_spoilt_ && (!device_bytes_.defined() || origin_.is_unchanged()),
+  TORCH_CHECK(!is_modified_ && (!device_bytes_.defined() || origin_.is_unchanged()),
               "[stores] a tensor needed for gradient computation has been modified by an inplace "
               "operation before it was copied to the host: ",
               origin_.size(), " bytes on ", put_stream_.device(), " were put at version ",
               origin_.version(), ". Clone it before changing it");
   alive = device_bytes_.defined() ? device_bytes_ : origin_.find_alive();
   if (alive.defined()) {
-    memory_->counters_.bytes_reused += static_cast<std::int64_t>(origin_.size());
+    memory_->counters_.bytes_reused += origin_.size();
     lock.unlock();
     return is_own ? own_copy(alive) : alive;
   }
@@ -133,8 +131,7 @@ HostEntry::Load HostEntry::start_copy_in() {
   const c10::Device device = put_stream_.device();
   const c10::Stream in = memory_->streams_of(device).in;
   const c10::DeviceGuard guard(device);
-  Load load{at::empty({static_cast<std::int64_t>(origin_.size())},
-                      at::TensorOptions(at::kByte).device(device)),
+  Load load{at::empty({origin_.size()}, at::TensorOptions(at::kByte).device(device)),
             *current_stream_of(device), nullptr};
   record_now(load.stream)->block(in);
   copied_out_->block(in);
@@ -148,10 +145,10 @@ void HostEntry::note_copy_in(const Load& load) {
   ++loads_;
   std::erase_if(copies_in_, [](const EventPtr& copy) { return copy->query(); });
   copies_in_.push_back(load.done);
-  memory_->counters_.bytes_in += static_cast<std::int64_t>(origin_.size());
+  memory_->counters_.bytes_in += origin_.size();
 }
 
-std::size_t HostEntry::device_bytes() const {
+std::int64_t HostEntry::device_bytes() const {
   HostOffloader::Lock lock(memory_->mutex_);
   if (forwarded_) {
     lock.unlock();

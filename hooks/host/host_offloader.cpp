@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 #include "reprise/hooks/host/host_offloader.h"
+#include "reprise/hooks/stored/option_checks.h"
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -11,7 +12,13 @@
 namespace reprise::hooks_internal {
 
 HostOffloader::HostOffloader(HostOptions options)
-    : options_(options), buffers_(options.pin_memory, options.max_host_bytes) {}
+    : options_(options), buffers_(options.pin_memory, options.max_host_bytes) {
+  check_not_negative("stores.host", {{"min_bytes", options.min_bytes},
+                                     {"max_host_bytes", options.max_host_bytes},
+                                     {"max_in_flight_bytes", options.max_in_flight_bytes},
+                                     {"max_device_bytes", options.max_device_bytes},
+                                     {"keep_last", options.keep_last}});
+}
 
 std::shared_ptr<HostEntry> HostOffloader::keep(const at::Tensor& bytes,
                                                const std::shared_ptr<ActivationStore>& next) {
@@ -25,9 +32,8 @@ std::shared_ptr<HostEntry> HostOffloader::keep(const at::Tensor& bytes,
     }
     entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);
     by_storage_.add(entry);
-    resident_.push_back(entry.get());
-    counters_.resident_bytes += bytes.nbytes();
-    let_go_of_copied(dropped);
+    queue_.add(*entry);
+    release_copied(dropped);
   }
   send_oldest();
   return entry;
@@ -50,9 +56,12 @@ void HostOffloader::send_oldest() {
     std::shared_ptr<HostEntry> oldest;
     {
       const Lock lock(mutex_);
-      if (resident_.size() > options_.keep_last &&
-          counters_.resident_bytes > options_.max_device_bytes) {
-        oldest = take_oldest();
+      if (queue_.resident_count() > options_.keep_last &&
+          queue_.resident_bytes() > options_.max_device_bytes) {
+        oldest = queue_.take_oldest();
+      }
+      if (oldest) {
+        oldest->state_ = HostEntry::State::kLeaving;
       }
     }
     if (!oldest) {
@@ -62,28 +71,13 @@ void HostOffloader::send_oldest() {
   }
   HostEntry::Tensors dropped;
   const Lock lock(mutex_);
-  while (counters_.in_flight_bytes > options_.max_in_flight_bytes) {
-    in_flight_.front()->drop_device_bytes(dropped);
+  while (queue_.in_flight_bytes() > options_.max_in_flight_bytes) {
+    queue_.oldest_in_flight()->drop_device_bytes(dropped);
   }
 }
 
-// Returns null if the entries in the list are being destroyed by other threads, which wait for the
-// lock.
-std::shared_ptr<HostEntry> HostOffloader::take_oldest() {
-  for (HostEntry* const entry : resident_) {
-    if (auto oldest = entry->weak_from_this().lock()) {
-      resident_.remove(entry);
-      counters_.resident_bytes -= entry->origin_.size();
-      entry->state_ = HostEntry::State::kLeaving;
-      return oldest;
-    }
-  }
-  return nullptr;
-}
-
-void HostOffloader::stay(HostEntry& entry) {
-  resident_.push_front(&entry);
-  counters_.resident_bytes += entry.origin_.size();
+void HostOffloader::return_to_queue(HostEntry& entry) {
+  queue_.add_first(entry);
   entry.state_ = HostEntry::State::kResident;
 }
 
@@ -108,7 +102,7 @@ void HostOffloader::send(HostEntry& entry) {
 }
 
 void HostOffloader::start_copy_out(HostEntry& entry, HostBuffers::Place place) {
-  const std::size_t size = entry.origin_.size();
+  const std::int64_t size = entry.origin_.size();
   EventPtr copied_out;
   try {
     if (!place) {
@@ -122,16 +116,15 @@ void HostOffloader::start_copy_out(HostEntry& entry, HostBuffers::Place place) {
     } else {
       buffers_.give_back_room(size);
     }
-    stay(entry);
+    return_to_queue(entry);
     throw;
   }
   const Lock lock(mutex_);
-  in_flight_.push_back(&entry);
+  queue_.start_flight(entry);
   entry.copied_out_ = std::move(copied_out);
   entry.buffer_ = std::move(place);
   entry.state_ = HostEntry::State::kInFlight;
-  counters_.in_flight_bytes += size;
-  counters_.bytes_out += static_cast<std::int64_t>(size);
+  counters_.bytes_out += size;
 }
 
 void HostOffloader::forward(HostEntry& entry) {
@@ -141,13 +134,13 @@ void HostOffloader::forward(HostEntry& entry) {
     forwarded = entry.next_->put(entry.device_bytes_);
   } catch (...) {
     const Lock lock(mutex_);
-    stay(entry);
+    return_to_queue(entry);
     throw;
   }
   const Lock lock(mutex_);
   entry.drop_device_bytes(dropped);
   entry.forwarded_ = std::move(forwarded);
-  counters_.bytes_forwarded += static_cast<std::int64_t>(entry.origin_.size());
+  counters_.bytes_forwarded += entry.origin_.size();
 }
 
 EventPtr HostOffloader::copy_out(const HostEntry& entry, HostBuffer& buffer) {
@@ -161,20 +154,22 @@ EventPtr HostOffloader::copy_out(const HostEntry& entry, HostBuffer& buffer) {
   return record_now(out);
 }
 
-std::optional<HostBuffers::Place> HostOffloader::take_place(Lock& lock, std::size_t bytes,
+std::optional<HostBuffers::Place> HostOffloader::take_place(Lock& lock, std::int64_t bytes,
                                                             std::vector<HostBuffer>& to_release) {
   auto place = buffers_.take(bytes, to_release);
   const auto until = std::chrono::steady_clock::now() + options_.max_wait;
   while (!place && options_.max_wait.count() > 0 &&
-         given_back_.wait_until(lock, until) == std::cv_status::no_timeout) {
+         buffer_returned_.wait_until(lock, until) == std::cv_status::no_timeout) {
     place = buffers_.take(bytes, to_release);
   }
   return place;
 }
 
-void HostOffloader::let_go_of_copied(HostEntry::Tensors& dropped) {
-  while (!in_flight_.empty() && in_flight_.front()->copied_out_->query()) {
-    in_flight_.front()->drop_device_bytes(dropped);
+void HostOffloader::release_copied(HostEntry::Tensors& dropped) {
+  HostEntry* oldest = queue_.oldest_in_flight();
+  while (oldest != nullptr && oldest->copied_out_->query()) {
+    oldest->drop_device_bytes(dropped);
+    oldest = queue_.oldest_in_flight();
   }
 }
 
@@ -213,18 +208,20 @@ void HostOffloader::count_time_of_waits() {
   });
 }
 
-void HostOffloader::count_forwarded(std::size_t bytes) {
+void HostOffloader::count_forwarded(std::int64_t bytes) {
   const Lock lock(mutex_);
-  counters_.bytes_forwarded += static_cast<std::int64_t>(bytes);
+  counters_.bytes_forwarded += bytes;
 }
 
 HostCounters HostOffloader::counters() {
   HostEntry::Tensors dropped;
   const Lock lock(mutex_);
-  let_go_of_copied(dropped);
+  release_copied(dropped);
   count_time_of_waits();
   HostCounters counters = counters_;
   counters.host_bytes = buffers_.bytes();
+  counters.in_flight_bytes = queue_.in_flight_bytes();
+  counters.resident_bytes = queue_.resident_bytes();
   return counters;
 }
 

@@ -26,7 +26,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -37,6 +36,7 @@
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/buffers/host_buffers.h"
+#include "reprise/hooks/buffers/residency_queue.h"
 #include "reprise/hooks/host_store.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
@@ -57,7 +57,7 @@ class HostEntry : public std::enable_shared_from_this<HostEntry> {
   void prefetch();
   at::Tensor get() { return bring_back(/*is_own=*/false); }
   at::Tensor get_own() { return bring_back(/*is_own=*/true); }
-  std::size_t device_bytes() const;
+  std::int64_t device_bytes() const;
   const StorageOrigin& origin() const { return origin_; }
 
  private:
@@ -86,8 +86,8 @@ class HostEntry : public std::enable_shared_from_this<HostEntry> {
   EventPtr put_;  // after the work queued then
 
   State state_ = State::kResident;
-  at::Tensor device_bytes_;  // until it has been copied out
-  bool is_spoilt_ = false;   // modified before that
+  at::Tensor device_bytes_;   // until it has been copied out
+  bool is_modified_ = false;  // before that
   std::optional<HostBuffer> buffer_;
   EventPtr copied_out_;
   std::vector<EventPtr> copies_in_;  // that may not have ended
@@ -108,7 +108,7 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   std::shared_ptr<HostEntry> keep(const at::Tensor& bytes,
                                   const std::shared_ptr<ActivationStore>& next);
 
-  void count_forwarded(std::size_t bytes);
+  void count_forwarded(std::int64_t bytes);
   HostCounters counters();
   void release_unused();
 
@@ -128,11 +128,10 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   void forward(HostEntry& entry);
   EventPtr copy_out(const HostEntry& entry, HostBuffer& buffer);
   // Called with it.
-  std::shared_ptr<HostEntry> take_oldest();
-  void stay(HostEntry& entry);
-  std::optional<HostBuffers::Place> take_place(Lock& lock, std::size_t bytes,
+  void return_to_queue(HostEntry& entry);
+  std::optional<HostBuffers::Place> take_place(Lock& lock, std::int64_t bytes,
                                                std::vector<HostBuffer>& to_release);
-  void let_go_of_copied(HostEntry::Tensors& dropped);
+  void release_copied(HostEntry::Tensors& dropped);
 
   // A stream's wait between two events.
   struct Wait {
@@ -146,13 +145,12 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
 
   const HostOptions options_;
   std::mutex mutex_;
-  std::condition_variable given_back_;
+  std::condition_variable buffer_returned_;
   HostBuffers buffers_;
   std::map<c10::DeviceIndex, Streams> streams_;
   EntriesByStorage<HostEntry> by_storage_;
-  std::list<HostEntry*> resident_;   // oldest first
-  std::list<HostEntry*> in_flight_;  // likewise
-  std::list<Wait> waits_;            // that may not have ended
+  ResidencyQueue<HostEntry> queue_;
+  std::list<Wait> waits_;  // that may not have ended
   HostCounters counters_;
 };
 

@@ -13,10 +13,11 @@
 #include "reprise/hooks/packing/bit_mask.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/option_checks.h"
+#include "reprise/hooks/stored/sparse_parts.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -53,7 +54,7 @@ class PackedEntry final : public StoredTensor {
                : get();
   }
 
-  [[nodiscard]] std::size_t device_bytes() const override { return payload_->device_bytes(); }
+  [[nodiscard]] std::int64_t device_bytes() const override { return payload_->device_bytes(); }
 
  private:
   at::Tensor unpack(const at::Tensor& payload) const {
@@ -182,7 +183,7 @@ std::vector<std::unique_ptr<StoredTensor>> PackedStore::put_all(
 
 bool PackedStore::is_packable(const at::Tensor& tensor) const {
   return is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg() && tensor.numel() > 0 &&
-         tensor.nbytes() >= options_.min_bytes;
+         byte_count(tensor) >= options_.min_bytes;
 }
 
 std::shared_ptr<ActivationStore> PackedStore::followed_by(std::shared_ptr<ActivationStore> next) {
@@ -194,6 +195,7 @@ std::shared_ptr<ActivationStore> PackedStore::followed_by(std::shared_ptr<Activa
 namespace reprise::stores {
 
 std::shared_ptr<ActivationStore> packed(PackedOptions options) {
+  hooks_internal::check_not_negative("stores.packed", {{"min_bytes", options.min_bytes}});
   return std::make_shared<hooks_internal::PackedStore>(options, nullptr);
 }
 

@@ -13,10 +13,11 @@
 
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/option_checks.h"
+#include "reprise/hooks/stored/sparse_parts.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -53,7 +54,7 @@ class QuantizedEntry final : public StoredTensor {
 
   at::Tensor get_own() override { return get(); }  // in new memory
 
-  [[nodiscard]] std::size_t device_bytes() const override {
+  [[nodiscard]] std::int64_t device_bytes() const override {
     return values_->device_bytes() + scales_->device_bytes();
   }
 
@@ -122,7 +123,7 @@ std::vector<std::unique_ptr<StoredTensor>> QuantizedStore::put_all(
 
 bool QuantizedStore::is_to_quantize(const at::Tensor& tensor) const {
   return is_dense(tensor) && is_quantizable(tensor.scalar_type()) && !tensor.is_neg() &&
-         tensor.numel() > 0 && tensor.nbytes() >= options_.min_bytes;
+         tensor.numel() > 0 && byte_count(tensor) >= options_.min_bytes;
 }
 
 Quantized QuantizedStore::quantized_of(const at::Tensor& tensor) const {
@@ -146,6 +147,7 @@ std::shared_ptr<ActivationStore> quantized(QuantizedOptions options) {
     throw std::invalid_argument("[stores.quantized] block_size is " +
                                 std::to_string(options.block_size) + "; it must be 1 or more");
   }
+  hooks_internal::check_not_negative("stores.quantized", {{"min_bytes", options.min_bytes}});
   return std::make_shared<hooks_internal::QuantizedStore>(
       options, std::make_shared<hooks_internal::DeviceGenerators>(options.seed), nullptr);
 }

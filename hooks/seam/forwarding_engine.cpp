@@ -166,14 +166,14 @@ BackwardInfo backward_info() {
   static constinit thread_local struct {
     int id = -1;
     bool keeps_graph = false;
-  } last;  // result, valid throughout a backward
+  } t_last;  // result, valid throughout a backward
   BackwardInfo info;
   info.id = torch::autograd::get_current_graph_task_id();
   if (info.id >= 0) {
-    if (info.id != last.id) {
-      last = {info.id, torch::autograd::get_current_graph_task_keep_graph()};
+    if (info.id != t_last.id) {
+      t_last = {info.id, torch::autograd::get_current_graph_task_keep_graph()};
     }
-    info.keeps_graph = last.keeps_graph;
+    info.keeps_graph = t_last.keeps_graph;
     if (const NodePtr node = torch::autograd::get_current_node()) {
       info.node = node.get();
       info.node_reads_once = is_generated(*node);

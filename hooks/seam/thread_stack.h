@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // The values that guards of one kind set on a thread. Guards may end in any order, and on any
-// thread: their values end with them, and those of the others stay.
+// thread: their values end with them, and the others' stay.
 #ifndef REPRISE_HOOKS_SEAM_THREAD_STACK_H_
 #define REPRISE_HOOKS_SEAM_THREAD_STACK_H_
 

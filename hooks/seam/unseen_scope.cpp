@@ -6,11 +6,11 @@
 
 namespace reprise::hooks_internal {
 
-constinit thread_local int UnseenScope::depth_ = 0;
+constinit thread_local int UnseenScope::t_depth_ = 0;
 
-UnseenScope::UnseenScope() : no_autocast_(c10::autocast_dispatch_keyset) { ++depth_; }
+UnseenScope::UnseenScope() : no_autocast_(c10::autocast_dispatch_keyset) { ++t_depth_; }
 
-UnseenScope::~UnseenScope() { --depth_; }
+UnseenScope::~UnseenScope() { --t_depth_; }
 
 std::shared_ptr<StoredTensor> share_unseen(std::unique_ptr<StoredTensor> stored) {
   TORCH_CHECK(stored != nullptr, "[stores] a store's put() returned a null pointer");

@@ -35,10 +35,10 @@ class [[nodiscard]] REPRISE_API UnseenScope {
   UnseenScope& operator=(const UnseenScope&) = delete;
 
   // Returns the number of scopes alive on this thread.
-  static int depth() noexcept { return depth_; }
+  static int depth() noexcept { return t_depth_; }
 
  private:
-  static constinit thread_local int depth_;
+  static constinit thread_local int t_depth_;
 
   const c10::NoGradGuard no_grad_;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast_;

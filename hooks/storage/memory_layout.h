@@ -19,6 +19,11 @@ inline bool is_dense(const at::Tensor& tensor) {
          !impl.is_quantized();
 }
 
+// Returns the bytes of the tensor's elements.
+inline std::int64_t byte_count(const at::Tensor& tensor) {
+  return static_cast<std::int64_t>(tensor.nbytes());
+}
+
 // Returns a view of a dense tensor with each dimension of stride 0 reduced to its one element in
 // memory.
 REPRISE_API at::Tensor distinct_elements(const at::Tensor& tensor);

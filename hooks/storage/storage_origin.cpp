@@ -6,7 +6,8 @@
 
 #include <utility>
 
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
+#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -31,7 +32,7 @@ bool StorageOrigin::is_unchanged() const {
 }
 
 bool StorageOrigin::is_of(const at::Tensor& bytes) const {
-  return address() == bytes.storage().unsafeGetStorageImpl() && size_ == bytes.nbytes() &&
+  return address() == bytes.storage().unsafeGetStorageImpl() && size_ == byte_count(bytes) &&
          version_ == version_of(bytes) && is_unchanged();
 }
 
@@ -49,7 +50,7 @@ at::Tensor StorageOrigin::find_alive() const {
 
 at::Tensor StorageOrigin::alias_of(const WeakStorage& storage) const {
   const c10::StorageImpl* const known = storage._unsafe_get_target();
-  if (known == nullptr || known->nbytes() != size_) {
+  if (known == nullptr || static_cast<std::int64_t>(known->nbytes()) != size_) {
     return {};
   }
   auto locked = storage.lock();

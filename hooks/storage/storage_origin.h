@@ -25,7 +25,7 @@ class StorageOrigin {
   // bytes: of the whole storage, see storage_bytes().
   explicit StorageOrigin(const at::Tensor& bytes);
 
-  std::size_t size() const { return size_; }
+  std::int64_t size() const { return size_; }
   std::int64_t version() const { return version_; }
   const void* address() const { return original_._unsafe_get_target(); }
 
@@ -44,7 +44,7 @@ class StorageOrigin {
   using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
   at::Tensor alias_of(const WeakStorage& storage) const;
 
-  const std::size_t size_;
+  const std::int64_t size_;
   const c10::DispatchKeySet keys_;
   const WeakStorage original_;
   const std::optional<c10::VariableVersion> counter_;

@@ -3,7 +3,7 @@
 #include "reprise/hooks/storage/storage_view.h"
 
 #include "reprise/hooks/seam/hook_stack.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::hooks_internal {

@@ -18,7 +18,7 @@ class StorageView {
  public:
   explicit StorageView(const at::Tensor& tensor);
 
-  // Returns the tensor over `bytes`, which are those of the storage, or, if the view is compact, of
+  // Returns the tensor over `bytes`, the bytes of the storage, or, if the view is compact, of
   // compact_elements().
   at::Tensor of(const at::Tensor& bytes) const;
 

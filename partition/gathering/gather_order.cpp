@@ -26,8 +26,8 @@ class Notes {
         size_(group.getSize()) {}
 
   // A rank that has arrived at the gather after the next has read the descriptions of this one.
-  void write(std::uint64_t gather, const std::string& words) {
-    store_.set(key(gather, rank_), words);
+  void write(std::uint64_t gather, const std::string& description) {
+    store_.set(key(gather, rank_), description);
     if (gather >= 2) {
       store_.deleteKey(key(gather - 2, rank_));
     }
@@ -67,12 +67,12 @@ class Notes {
   const int size_;
 };
 
-std::string contents_of(const std::string& words) {
-  return words.substr(0, words.find(kSeparator));
+std::string contents_of(const std::string& description) {
+  return description.substr(0, description.find(kSeparator));
 }
 
-std::string readable(const std::string& words) {
-  return words.substr(words.find(kSeparator) + 1) + ": " + contents_of(words);
+std::string readable(const std::string& description) {
+  return description.substr(description.find(kSeparator) + 1) + ": " + contents_of(description);
 }
 
 // Describes a rank that has not arrived at the gather.
@@ -107,21 +107,22 @@ std::shared_ptr<GatherOrder> GatherOrder::of(const c10::intrusive_ptr<c10d::Proc
 }
 
 void GatherOrder::check_next(c10d::Store& store, const c10d::ProcessGroup& group,
-                             const GatherWords& words, std::chrono::milliseconds timeout) {
+                             const GatherDescription& description,
+                             std::chrono::milliseconds timeout) {
   const std::uint64_t gather = checked_++;
   Notes notes(store, group);
   std::string lines;
   bool is_missing = false;
   bool is_other = false;
   try {
-    notes.write(gather, words.contents + kSeparator + words.name);
+    notes.write(gather, description.contents + kSeparator + description.name);
     notes.wait(gather, timeout);
     for (int rank = 0; rank < group.getSize(); ++rank) {
       const std::optional<std::string> of_rank = notes.read(gather, rank);
       lines += c10::str("\n  rank ", rank, ": ",
                         of_rank ? readable(*of_rank) : missing(notes, rank, gather));
       is_missing = is_missing || !of_rank;
-      is_other = is_other || (of_rank && contents_of(*of_rank) != words.contents);
+      is_other = is_other || (of_rank && contents_of(*of_rank) != description.contents);
     }
     if (!is_missing && is_other) {
       notes.wait_until_seen(gather, std::min(timeout, std::chrono::milliseconds(10000)));

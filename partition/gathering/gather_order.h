@@ -16,7 +16,7 @@
 
 namespace reprise::partition_internal {
 
-struct GatherWords {
+struct GatherDescription {
   std::string name;      // of the requester: may differ between ranks
   std::string contents;  // the description: must be the same on all
 };
@@ -24,7 +24,7 @@ struct GatherWords {
 class GatherOrder {
  public:
   // Returns the order of the group, one per group for its lifetime: stores may be destroyed, but
-  // the descriptions of a gather must not be mistaken for those of another.
+  // the descriptions of a gather must not be mistaken for another's.
   static std::shared_ptr<GatherOrder> of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
   // Held while a gather is started, so that the order here is that of the group.
@@ -32,8 +32,8 @@ class GatherOrder {
 
   // Called with the mutex: returns when all ranks are about to start the same gather. Throws
   // PartitionError if they differ, or at the timeout.
-  void check_next(c10d::Store& store, const c10d::ProcessGroup& group, const GatherWords& words,
-                  std::chrono::milliseconds timeout);
+  void check_next(c10d::Store& store, const c10d::ProcessGroup& group,
+                  const GatherDescription& description, std::chrono::milliseconds timeout);
 
  private:
   std::mutex mutex_;

@@ -11,13 +11,15 @@
 
 #include "reprise/hooks/seam/torch_version.h"
 #include "reprise/hooks/storage/current_stream.h"
+#include "reprise/hooks/storage/memory_layout.h"
+#include "reprise/hooks/stored/option_checks.h"
 #include "reprise/partition/gathering/fingerprint.h"
 #include "reprise/partition/partition_error.h"
 
 namespace reprise::partition_internal {
 namespace {
 
-std::string plain_words(const std::exception& error) {
+std::string message_of(const std::exception& error) {
   const auto* const of_libtorch = dynamic_cast<const c10::Error*>(&error);
   return of_libtorch != nullptr ? of_libtorch->what_without_backtrace() : error.what();
 }
@@ -43,12 +45,13 @@ const c10::intrusive_ptr<c10d::ProcessGroup>& not_null(
 
 }  // namespace
 
-Gatherer::Gatherer(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                   const PartitionedOptions& options)
+Gatherer::Gatherer(const c10::intrusive_ptr<c10d::ProcessGroup>& group, PartitionedOptions options)
     : group_(not_null(group)),
       order_(GatherOrder::of(group)),
       options_(options),
-      check_store_(options.check_order ? store_for_checks(*group) : nullptr) {}
+      check_store_(options.check_order ? store_for_checks(*group) : nullptr) {
+  hooks_internal::check_not_negative("stores.partitioned", {{"min_bytes", options.min_bytes}});
+}
 
 void Gatherer::check_device(c10::Device device) const {
   try {
@@ -56,70 +59,71 @@ void Gatherer::check_device(c10::Device device) const {
   } catch (const std::exception& error) {
     throw PartitionError(
         c10::str("[stores.partitioned] a tensor on ", device,
-                 " was put, for which the process group has no backend: ", plain_words(error)));
+                 " was put, for which the process group has no backend: ", message_of(error)));
   }
 }
 
-GatherWords Gatherer::words_for(const SlabLayout& layout, const std::vector<at::Tensor>& rows,
-                                const std::string& owner) {
-  GatherWords words;
-  words.name = c10::str("put #", puts_.fetch_add(1), owner.empty() ? "" : " of region '", owner,
-                        owner.empty() ? "" : "'");
-  words.contents = c10::str(layout.to_string(), " (", layout.bytes(), " bytes)");
+GatherDescription Gatherer::describe(const SlabLayout& layout, const std::vector<at::Tensor>& rows,
+                                     const std::string& owner) {
+  GatherDescription description;
+  description.name = c10::str("put #", puts_.fetch_add(1), owner.empty() ? "" : " of region '",
+                              owner, owner.empty() ? "" : "'");
+  description.contents = c10::str(layout.to_string(), " (", layout.bytes(), " bytes)");
   if (check_store_) {
-    words.contents += c10::str(", values ", fingerprint(rows));
+    description.contents += c10::str(", values ", fingerprint(rows));
   }
-  return words;
+  return description;
 }
 
-Gather Gatherer::start(const at::Tensor& part, const GatherWords& words) {
+Gather Gatherer::start(const at::Tensor& part, const GatherDescription& description) {
   Gather gather{at::empty({part.numel() * size()}, part.options()), nullptr,
                 hooks_internal::current_stream_of(part.device())};
   at::Tensor input = part;
   const std::lock_guard lock(order_->mutex());
   if (check_store_) {
-    order_->check_next(*check_store_, *group_, words, options_.check_timeout);
+    order_->check_next(*check_store_, *group_, description, options_.check_timeout);
   }
   try {
     gather.work = hooks_internal::all_gather_into(*group_, gather.slab, input);
   } catch (const std::exception& error) {
-    fail(error, words);
+    fail(error, description);
   }
   gathers_.fetch_add(1);
-  gathered_bytes_.fetch_add(gather.slab.nbytes());
+  gathered_bytes_.fetch_add(hooks_internal::byte_count(gather.slab));
   return gather;
 }
 
-void Gatherer::wait(const Gather& gather, const GatherWords& words) const {
+void Gatherer::wait(const Gather& gather, const GatherDescription& description) const {
   const std::optional<c10::Stream> current =
       hooks_internal::current_stream_of(gather.slab.device());
   if (current && *current != *gather.stream) {
     // First, as the collective may release the part with the first wait.
     const c10::StreamGuard on_its_stream(*gather.stream);
-    wait_here(gather, words);
+    wait_here(gather, description);
     gather.slab.record_stream(*current);
   }
-  wait_here(gather, words);
+  wait_here(gather, description);
 }
 
-void Gatherer::wait_here(const Gather& gather, const GatherWords& words) const {
+void Gatherer::wait_here(const Gather& gather, const GatherDescription& description) const {
   bool is_done = false;
   try {
     is_done = gather.work->wait();
   } catch (const std::exception& error) {
-    fail(error, words);
+    fail(error, description);
   }
   if (!is_done) {
-    fail(std::runtime_error("it was aborted"), words);
+    fail(std::runtime_error("it was aborted"), description);
   }
 }
 
-void Gatherer::fail(const std::exception& error, const GatherWords& words) const {
-  throw PartitionError(c10::str(
-      "[stores.partitioned] gathering ", words.name, ", ", words.contents, ", from the ", size(),
-      " ranks of the process group failed on rank ", rank(), ": ", plain_words(error),
-      ". Another rank has failed, is gone, or does other collectives; "
-      "check_order tells which"));
+void Gatherer::fail(const std::exception& error, const GatherDescription& description) const {
+  throw PartitionError(c10::str("[stores.partitioned] gathering ", description.name, ", ",
+                                description.contents, ", from the ", size(),
+                                " ranks of the process group failed on rank ", rank(), ": ",
+                                message_of(error),
+                                ". Another rank has failed, is gone, or does other collectives; "
+                                "check_order tells which"));
 }
 
 }  // namespace reprise::partition_internal

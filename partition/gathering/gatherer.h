@@ -31,7 +31,7 @@ struct Gather {
 
 class Gatherer {
  public:
-  Gatherer(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const PartitionedOptions& options);
+  Gatherer(const c10::intrusive_ptr<c10d::ProcessGroup>& group, PartitionedOptions options);
 
   int rank() const { return group_->getRank(); }
   int size() const { return group_->getSize(); }
@@ -41,29 +41,29 @@ class Gatherer {
   void check_device(c10::Device device) const;
 
   // The slab's name in messages, and the description that ranks compare.
-  GatherWords words_for(const SlabLayout& layout, const std::vector<at::Tensor>& rows,
-                        const std::string& owner);
+  GatherDescription describe(const SlabLayout& layout, const std::vector<at::Tensor>& rows,
+                             const std::string& owner);
 
   // Starts to gather the slab of which `part` is this rank's shard. On an accelerator after the
   // work queued on the current stream.
-  Gather start(const at::Tensor& part, const GatherWords& words);
+  Gather start(const at::Tensor& part, const GatherDescription& description);
 
   // Returns when the slab can be used on the current stream, and the memory of the part again on
   // the stream on which the gather was started.
-  void wait(const Gather& gather, const GatherWords& words) const;
+  void wait(const Gather& gather, const GatherDescription& description) const;
 
  private:
   // The current stream, or on a CPU the host, waits.
-  void wait_here(const Gather& gather, const GatherWords& words) const;
-  [[noreturn]] void fail(const std::exception& error, const GatherWords& words) const;
+  void wait_here(const Gather& gather, const GatherDescription& description) const;
+  [[noreturn]] void fail(const std::exception& error, const GatherDescription& description) const;
 
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;
   const std::shared_ptr<GatherOrder> order_;
   const PartitionedOptions options_;
   const c10::intrusive_ptr<c10d::Store> check_store_;  // null without check_order
   std::atomic<std::size_t> puts_ = 0;
-  std::atomic<std::size_t> gathers_ = 0;
-  std::atomic<std::size_t> gathered_bytes_ = 0;
+  std::atomic<std::int64_t> gathers_ = 0;
+  std::atomic<std::int64_t> gathered_bytes_ = 0;
 };
 
 }  // namespace reprise::partition_internal

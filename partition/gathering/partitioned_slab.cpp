@@ -10,29 +10,30 @@
 
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/storage/current_stream.h"
+#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::partition_internal {
 
 std::shared_ptr<PartitionedSlab> PartitionedSlab::put(std::shared_ptr<Gatherer> gatherer,
                                                       const std::vector<at::Tensor>& tensors,
-                                                      ActivationStore& next, bool is_handed_on,
+                                                      ActivationStore& next, bool is_forwarded,
                                                       const std::string& owner) {
   SlabLayout layout(tensors);
   const std::vector<at::Tensor> rows = SlabLayout::rows_of(tensors);
-  GatherWords words = gatherer->words_for(layout, rows, owner);
+  GatherDescription description = gatherer->describe(layout, rows, owner);
   auto part = next.put(layout.cut(rows, gatherer->rank(), gatherer->size()));
   return std::make_shared<PartitionedSlab>(
-      std::move(gatherer), std::move(layout), std::move(words), std::move(part), is_handed_on,
+      std::move(gatherer), std::move(layout), std::move(description), std::move(part), is_forwarded,
       hooks_internal::current_stream_of(rows.front().device()));
 }
 
 PartitionedSlab::PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout,
-                                 GatherWords words, std::unique_ptr<StoredTensor> part,
-                                 bool is_handed_on, std::optional<c10::Stream> stream)
+                                 GatherDescription description, std::unique_ptr<StoredTensor> part,
+                                 bool is_forwarded, std::optional<c10::Stream> stream)
     : gatherer_(std::move(gatherer)),
       layout_(std::move(layout)),
-      words_(std::move(words)),
-      is_handed_on_(is_handed_on),
+      description_(std::move(description)),
+      is_forwarded_(is_forwarded),
       part_(std::move(part)),
       stream_(stream),
       entries_(layout_.size()) {}
@@ -45,7 +46,7 @@ void PartitionedSlab::prefetch(std::size_t index) {
   }
   // The other entries call this as well: only an entry's second call counts as the second.
   const bool is_first = !std::exchange(entries_[index].is_prefetched, true);
-  if (is_handed_on_ && is_first) {
+  if (is_forwarded_ && is_first) {
     lock.unlock();
     const c10::OptionalStreamGuard on_stream(stream_);
     part_->prefetch();
@@ -61,7 +62,7 @@ void PartitionedSlab::gather(Lock& lock) {
   std::exception_ptr failure;
   try {
     const c10::OptionalStreamGuard on_stream(stream_);  // Note [Streams of a gather]
-    started = gatherer_->start(part_->get(), words_);
+    started = gatherer_->start(part_->get(), description_);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -87,7 +88,7 @@ at::Tensor PartitionedSlab::get(std::size_t index) {
   lock.unlock();
   const auto is_still_gathered = [&] { return gathered_ && gathered_->work == gathered->work; };
   try {
-    gatherer_->wait(*gathered, words_);
+    gatherer_->wait(*gathered, description_);
   } catch (...) {
     lock.lock();
     done = is_still_gathered() ? std::exchange(gathered_, std::nullopt) : std::nullopt;
@@ -122,14 +123,13 @@ std::optional<Gather> PartitionedSlab::give_up_if_done() {
   return std::exchange(gathered_, std::nullopt);
 }
 
-std::size_t PartitionedSlab::device_bytes(std::size_t index) const {
-  std::size_t held = part_->device_bytes();
+std::int64_t PartitionedSlab::device_bytes(std::size_t index) const {
+  std::int64_t held = part_->device_bytes();
   {
     const Lock lock(mutex_);
-    held += gathered_ ? gathered_->slab.nbytes() : 0;
+    held += gathered_ ? hooks_internal::byte_count(gathered_->slab) : 0;
   }
-  return held * static_cast<std::size_t>(layout_.bytes_of(index)) /
-         static_cast<std::size_t>(layout_.bytes());
+  return held * layout_.bytes_of(index) / layout_.bytes();
 }
 
 }  // namespace reprise::partition_internal

@@ -37,18 +37,18 @@ class PartitionedSlab {
   // Puts this rank's shard into `next`. is_forwarded: that is a store that may have to fetch it.
   static std::shared_ptr<PartitionedSlab> put(std::shared_ptr<Gatherer> gatherer,
                                               const std::vector<at::Tensor>& tensors,
-                                              ActivationStore& next, bool is_handed_on,
+                                              ActivationStore& next, bool is_forwarded,
                                               const std::string& owner);
 
-  PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout, GatherWords words,
-                  std::unique_ptr<StoredTensor> part, bool is_handed_on,
-                  std::optional<c10::Stream> stream);
+  PartitionedSlab(std::shared_ptr<Gatherer> gatherer, SlabLayout layout,
+                  GatherDescription description, std::unique_ptr<StoredTensor> part,
+                  bool is_forwarded, std::optional<c10::Stream> stream);
 
   // The requests to the entry of the tensor at `index`.
   void prefetch(std::size_t index);
   at::Tensor get(std::size_t index);
   void let_go(std::size_t index);
-  std::size_t device_bytes(std::size_t index) const;
+  std::int64_t device_bytes(std::size_t index) const;
 
  private:
   struct Entry {
@@ -68,8 +68,8 @@ class PartitionedSlab {
 
   const std::shared_ptr<Gatherer> gatherer_;
   const SlabLayout layout_;
-  const GatherWords words_;
-  const bool is_handed_on_;
+  const GatherDescription description_;
+  const bool is_forwarded_;
   const std::unique_ptr<StoredTensor> part_;
   const std::optional<c10::Stream> stream_;  // of put()
 
@@ -88,7 +88,7 @@ class SlabEntry final : public StoredTensor {
 
   void prefetch() override { slab_->prefetch(index_); }
   at::Tensor get() override { return slab_->get(index_); }
-  [[nodiscard]] std::size_t device_bytes() const override { return slab_->device_bytes(index_); }
+  [[nodiscard]] std::int64_t device_bytes() const override { return slab_->device_bytes(index_); }
 
  private:
   const std::shared_ptr<PartitionedSlab> slab_;

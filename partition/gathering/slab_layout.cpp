@@ -88,11 +88,12 @@ at::Tensor SlabLayout::tensor(const at::Tensor& slab, std::size_t index) const {
 }
 
 std::string SlabLayout::to_string() const {
-  std::string words;
+  std::string description;
   for (const Part& part : parts_) {
-    words += c10::str(words.empty() ? "" : ", ", part.dtype, " ", at::IntArrayRef(part.sizes));
+    description +=
+        c10::str(description.empty() ? "" : ", ", part.dtype, " ", at::IntArrayRef(part.sizes));
   }
-  return words;
+  return description;
 }
 
 }  // namespace reprise::partition_internal

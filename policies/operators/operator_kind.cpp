@@ -46,8 +46,8 @@ OperatorKind kind_of(std::string_view op) {
 }
 
 OperatorKind kind_of(const PolicyContext& context) {
-  thread_local absl::flat_hash_map<const void*, OperatorKind> known;
-  const auto [entry, is_new] = known.try_emplace(context.op_id(), OperatorKind::kOther);
+  thread_local absl::flat_hash_map<const void*, OperatorKind> t_known;
+  const auto [entry, is_new] = t_known.try_emplace(context.op_id(), OperatorKind::kOther);
   if (is_new) {
     entry->second = kind_of(context.op());
   }

@@ -51,14 +51,14 @@ std::optional<at::Device> current_accelerator() {
 // The last backend that could not answer is cached, since each refusal is an exception and each
 // region asks.
 bool is_in_use(at::Device device) {
-  static std::atomic<const Hooks*> cannot_tell = nullptr;
+  static std::atomic<const Hooks*> without_answer = nullptr;
   const Hooks* hooks = find_hooks(device.type());
   if (hooks == nullptr) return false;
-  if (cannot_tell.load(std::memory_order_relaxed) == hooks) return true;
+  if (without_answer.load(std::memory_order_relaxed) == hooks) return true;
   try {
     return hooks->hasPrimaryContext(device.index());
   } catch (const c10::NotImplementedError&) {
-    cannot_tell.store(hooks, std::memory_order_relaxed);
+    without_answer.store(hooks, std::memory_order_relaxed);
     return true;
   }
 }

@@ -29,7 +29,7 @@ at::Generator default_generator(at::Device device);
 // Returns the CPU's, and that of the accelerator's current device.
 c10::SmallVector<at::Generator, 2> default_generators_here();
 
-// Returns the CPU's, and those of all devices of the accelerator.
+// Returns the generators of the CPU and of all devices of the accelerator.
 std::vector<at::Generator> all_default_generators();
 
 }  // namespace reprise::rng_internal

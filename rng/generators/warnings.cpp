@@ -36,7 +36,7 @@ void warn_not_kept(const std::string& name, c10::Device device,
         "[rng.fork] where the named state '", name,
         "' stands was not kept, so its next fork draws the same numbers again; the generator "
         "on ",
-        device, " refused: ", reason_of(error), "; reset() the tracker and add() it anew");
+        device, " refused: ", reason_of(error), "; reset() the tracker and add() it again");
   } catch (
       ...) {  // NOLINT(bugprone-empty-catch): a warning handler may throw, a destructor may not.
   }

@@ -29,8 +29,8 @@ Swaps& swaps() {
   return swaps;
 }
 
-// Innermost last; includes those of a replay's forward, for which no generator is restored.
-thread_local std::vector<Swap*> swaps_here;
+// Innermost last; includes the forks of a replay's forward, for which no generator is restored.
+thread_local std::vector<Swap*> t_swaps;
 
 // The relation of a stream to the forks that the calling thread is in.
 struct Place {
@@ -40,14 +40,14 @@ struct Place {
 
 // before: consider only swaps made before this one, if it is not null.
 Place place_of(const Stream& stream, const at::Generator& generator, const Swap* before = nullptr) {
-  auto next = swaps_here.rbegin();
+  auto next = t_swaps.rbegin();
   if (before != nullptr) {
-    next = std::find(next, swaps_here.rend(), before);
-    if (next == swaps_here.rend()) return {};
+    next = std::find(next, t_swaps.rend(), before);
+    if (next == t_swaps.rend()) return {};
     ++next;
   }
   Place place;
-  for (; next != swaps_here.rend(); ++next) {
+  for (; next != t_swaps.rend(); ++next) {
     if ((*next)->generator() != generator) continue;
     if ((*next)->stream->is_same(stream)) {
       place.is_active = true;
@@ -84,20 +84,20 @@ void erase(std::vector<Swap*>& from, const Swap* swap) noexcept {
 
 std::vector<Swap> copy_swaps_here() {
   std::vector<Swap> copies;
-  if (swaps_here.empty()) return copies;
+  if (t_swaps.empty()) return copies;
   const std::scoped_lock lock(swaps().mutex);
-  for (const Swap* swap : swaps_here) copies.push_back(*swap);
+  for (const Swap* swap : t_swaps) copies.push_back(*swap);
   return copies;
 }
 
-void reserve_swaps_here(std::size_t count) { swaps_here.reserve(swaps_here.size() + count); }
+void reserve_swaps_here(std::size_t count) { t_swaps.reserve(t_swaps.size() + count); }
 
 void add_swaps_here(std::vector<Swap>& swaps) noexcept {
-  for (Swap& swap : swaps) swaps_here.push_back(&swap);
+  for (Swap& swap : swaps) t_swaps.push_back(&swap);
 }
 
 void remove_swaps_here(const std::vector<Swap>& swaps) noexcept {
-  for (const Swap& swap : swaps) erase(swaps_here, &swap);
+  for (const Swap& swap : swaps) erase(t_swaps, &swap);
 }
 
 Fork::Fork(std::shared_ptr<StateTable> table, std::string_view name) {
@@ -139,7 +139,7 @@ void Fork::enter(const at::Generator& generator) {
   }
   Swap& swap = swaps_.emplace_back(Swap{stream_, std::move(start), std::move(outer)});
   swaps().in_order.push_back(&swap);
-  swaps_here.push_back(&swap);
+  t_swaps.push_back(&swap);
 }
 
 std::exception_ptr Fork::try_to_set(const RngState& state) noexcept {
@@ -181,7 +181,7 @@ Fork::Errors Fork::take_back(Swap& swap) noexcept {
     errors.restoring = try_to_set(swap.outer);
   }
   erase(in_order, &swap);
-  erase(swaps_here, &swap);
+  erase(t_swaps, &swap);
   return errors;
 }
 

@@ -56,8 +56,8 @@ std::vector<std::shared_ptr<StateTable>> tracker_tables() {
 }
 
 std::vector<View>& views_here() noexcept {
-  thread_local std::vector<View> views;
-  return views;
+  thread_local std::vector<View> t_views;
+  return t_views;
 }
 
 std::shared_ptr<StateTable> table_here(const std::shared_ptr<StateTable>& table) {
@@ -68,8 +68,8 @@ std::shared_ptr<StateTable> table_here(const std::shared_ptr<StateTable>& table)
 }
 
 TrackerUses& tracker_uses() noexcept {
-  thread_local TrackerUses uses;
-  return uses;
+  thread_local TrackerUses t_uses;
+  return t_uses;
 }
 
 }  // namespace reprise::rng_internal

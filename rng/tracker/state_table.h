@@ -23,7 +23,7 @@ namespace reprise::rng_internal {
 
 using States = RngStateTracker::States;
 
-// The named states of a tracker, or those that a replay sees in their place. Thread-safe.
+// The named states of a tracker, or the ones that a replay sees in their place. Thread-safe.
 class StateTable {
  public:
   explicit StateTable(std::shared_ptr<const States> states = std::make_shared<const States>())

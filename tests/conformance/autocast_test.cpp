@@ -76,15 +76,15 @@ void expect_equal_product_gradients(at::DeviceType device, bool enabled) {
   EXPECT_TRUE(bitwise_equal(actual[1], expected[1]));
 }
 
-TEST(CheckpointAutocast, C107_ReplayOnTheCpuSeesAutocastOn) {
+TEST(CheckpointAutocastTest, C107_ReplayOnTheCpuSeesAutocastOn) {
   expect_equal_product_gradients(at::kCPU, true);
 }
 
-TEST(CheckpointAutocast, C107_ReplayOnTheCpuSeesAutocastOff) {
+TEST(CheckpointAutocastTest, C107_ReplayOnTheCpuSeesAutocastOff) {
   expect_equal_product_gradients(at::kCPU, false);
 }
 
-TEST(CheckpointAutocast, C108_ReplayOnAnAcceleratorSeesAutocast) {
+TEST(CheckpointAutocastTest, C108_ReplayOnAnAcceleratorSeesAutocast) {
   if (!at::hasCUDA()) {
     GTEST_SKIP() << "needs a CUDA device";
   }
@@ -115,7 +115,7 @@ SequentialResult run_sequential(bool as_regions) {
   return result;
 }
 
-TEST(CheckpointAutocast, C109_SequentialRegionsUnderAutocastGiveHalfOutputsThatRequireGrad) {
+TEST(CheckpointAutocastTest, C109_SequentialRegionsUnderAutocastGiveHalfOutputsThatRequireGrad) {
   const SequentialResult expected = run_sequential(false);
   const SequentialResult actual = run_sequential(true);
   EXPECT_TRUE(actual.output.requires_grad());

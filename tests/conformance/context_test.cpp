@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-class CheckpointContext : public ConformanceTest {};
+class CheckpointContextTest : public ConformanceTest {};
 
 // Notes the operators that run while it is entered.
 class Recording final : public RegionContext {
@@ -39,7 +39,7 @@ class Recording final : public RegionContext {
   std::optional<OpRecorder> recorder_;
 };
 
-TEST_F(CheckpointContext, C016_TheForwardContextSeesTheOperatorsOfForward) {
+TEST_F(CheckpointContextTest, C016_ForwardContextSeesTheOperatorsOfForward) {
   const auto context = std::make_shared<Recording>();
   const at::Tensor x = leaf({3});
   const at::Tensor y = checkpoint(
@@ -54,7 +54,7 @@ TEST_F(CheckpointContext, C016_TheForwardContextSeesTheOperatorsOfForward) {
   EXPECT_TRUE(context->names.empty());
 }
 
-TEST_F(CheckpointContext, C017_TheRecomputeContextSeesTheOperatorsOfTheReplay) {
+TEST_F(CheckpointContextTest, C017_RecomputeContextSeesTheOperatorsOfTheReplay) {
   const auto context = std::make_shared<Recording>();
   const at::Tensor x = leaf({3});
   const at::Tensor y = checkpoint(
@@ -68,7 +68,7 @@ TEST_F(CheckpointContext, C017_TheRecomputeContextSeesTheOperatorsOfTheReplay) {
   EXPECT_THAT(context->names, ElementsAre("aten::exp"));
 }
 
-TEST_F(CheckpointContext, C017b_IsRecomputingTellsTheReplayFromForward) {
+TEST_F(CheckpointContextTest, C017b_IsRecomputingTellsTheReplayFromForward) {
   std::vector<bool> answers;
   bool other_thread = true;
   const at::Tensor x = leaf({3});
@@ -120,7 +120,7 @@ auto save_clones(std::atomic<int>& packed) {
   };
 }
 
-TEST_F(CheckpointContext, C022_ARegionInsideSaveOnCpuHasThePlainGradients) {
+TEST_F(CheckpointContextTest, C022_RegionInsideSaveOnCpuHasThePlainGradients) {
   std::atomic<int> packed = 0;
   expect_as_plain([&](auto run) { return offloaded_around(save_on_cpu(), leaf({3}), run); });
   expect_as_plain([&](auto run) {
@@ -130,7 +130,7 @@ TEST_F(CheckpointContext, C022_ARegionInsideSaveOnCpuHasThePlainGradients) {
   EXPECT_EQ(packed, 3) << "two inputs of pow outside of the region, and the region's input";
 }
 
-TEST_F(CheckpointContext, C023_SaveOnCpuInsideARegionHasThePlainGradients) {
+TEST_F(CheckpointContextTest, C023_SaveOnCpuInsideARegionHasThePlainGradients) {
   std::atomic<int> packed = 0;
   expect_as_plain([&](auto run) { return offloaded_inside(save_on_cpu(), leaf({3}), run); });
   expect_as_plain([&](auto run) { return offloaded_inside(save_clones(packed), leaf({3}), run); });
@@ -144,7 +144,7 @@ struct Logging final : RegionContext {
   std::string name;
 };
 
-TEST_F(CheckpointContext, C024e_ThePairedContextIsLeftWhenTheReplayThrows) {
+TEST_F(CheckpointContextTest, C024e_PairedContextIsLeftWhenTheReplayThrows) {
   std::vector<std::string> log;
   bool fail = false;
   const auto contexts = [&log] {
@@ -164,9 +164,11 @@ TEST_F(CheckpointContext, C024e_ThePairedContextIsLeftWhenTheReplayThrows) {
   log.clear();
   fail = true;
   const at::Tensor loss = watch(y.sum());
-  EXPECT_THROW(loss.backward({}, /*retain_graph=*/true), std::out_of_range);
+  EXPECT_THAT([&] { loss.backward({}, /*retain_graph=*/true); },
+              ::testing::ThrowsMessage<std::out_of_range>(::testing::HasSubstr("foo")));
   EXPECT_THAT(log, ElementsAre("enter recompute", "code", "exit recompute"));
-  EXPECT_THROW(checkpoint({.context_fn = contexts}, code, x), std::out_of_range);
+  EXPECT_THAT([&] { checkpoint({.context_fn = contexts}, code, x); },
+              ::testing::ThrowsMessage<std::out_of_range>(::testing::HasSubstr("foo")));
   log.clear();
   fail = false;
   loss.backward();
@@ -178,19 +180,22 @@ struct CannotBeEntered final : RegionContext {
   void exit() noexcept override { ADD_FAILURE() << "was not entered"; }
 };
 
-TEST_F(CheckpointContext, C025c_AContextThatCannotBeEnteredEndsTheRegion) {
+TEST_F(CheckpointContextTest, C025c_ContextThatCannotBeEnteredEndsTheRegion) {
   const at::Tensor x = leaf({4, 4});
   const auto code = [](const at::Tensor& t) { return t.exp(); };
   const auto context = std::make_shared<CannotBeEntered>();
   const auto at_forward = [&] { return RegionContexts{context, nullptr}; };
   const auto at_replay = [&] { return RegionContexts{nullptr, context}; };
   const auto not_made = []() -> RegionContexts { throw std::out_of_range("bar"); };
-  EXPECT_THROW(checkpoint({.context_fn = at_forward}, code, x), std::out_of_range);
-  EXPECT_THROW(checkpoint({.context_fn = not_made}, code, x), std::out_of_range);
+  EXPECT_THAT([&] { checkpoint({.context_fn = at_forward}, code, x); },
+              ::testing::ThrowsMessage<std::out_of_range>(::testing::HasSubstr("foo")));
+  EXPECT_THAT([&] { checkpoint({.context_fn = not_made}, code, x); },
+              ::testing::ThrowsMessage<std::out_of_range>(::testing::HasSubstr("bar")));
   EXPECT_EQ(live_frames(), 0);
   const at::Tensor y = checkpoint({.context_fn = at_replay}, code, x);
   const std::int64_t bytes = live_cpu_bytes();
-  EXPECT_THROW(gradients(y, {x}), std::out_of_range);
+  EXPECT_THAT([&] { gradients(y, {x}); },
+              ::testing::ThrowsMessage<std::out_of_range>(::testing::HasSubstr("foo")));
   EXPECT_EQ(live_cpu_bytes(), bytes);
   EXPECT_FALSE(is_recomputing());
 }

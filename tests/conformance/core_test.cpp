@@ -12,7 +12,7 @@
 namespace reprise::testing::core_test {
 namespace {
 
-class CheckpointCore : public ConformanceTest {};
+class CheckpointCoreTest : public ConformanceTest {};
 
 at::Tensor exp_with_dropout(const at::Tensor& x) { return torch::dropout(x.exp(), 0.5, true); }
 
@@ -28,7 +28,7 @@ Tensors gradients_of(const torch::nn::Sequential& module) {
   return found;
 }
 
-TEST_F(CheckpointCore, C001_BackwardGivesTheGradientOfThePlainRun) {
+TEST_F(CheckpointCoreTest, C001_BackwardGivesTheGradientOfThePlainRun) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({3, 4});
     const at::Tensor y = run(exp_with_dropout, x);
@@ -37,7 +37,7 @@ TEST_F(CheckpointCore, C001_BackwardGivesTheGradientOfThePlainRun) {
   });
 }
 
-TEST_F(CheckpointCore, C002_GradGivesTheGradientOfThePlainRun) {
+TEST_F(CheckpointCoreTest, C002_GradGivesTheGradientOfThePlainRun) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({3, 4});
     const at::Tensor y = run(exp_with_dropout, x);
@@ -50,7 +50,7 @@ struct BlockInput {
   at::Tensor x;
 };
 
-TEST_F(CheckpointCore, C003_TwoThousandRegionsShareOneBackward) {
+TEST_F(CheckpointCoreTest, C003_TwoThousandRegionsShareOneBackward) {
   expect_as_plain([&](auto run) -> Tensors {
     torch::nn::Sequential mlp = make_mlp();
     Tensors inputs;
@@ -69,7 +69,7 @@ TEST_F(CheckpointCore, C003_TwoThousandRegionsShareOneBackward) {
   });
 }
 
-TEST_F(CheckpointCore, C003b_ACapturedInputGetsItsGradient) {
+TEST_F(CheckpointCoreTest, C003b_CapturedInputGetsItsGradient) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({2, 4});
     torch::nn::Sequential mlp = make_mlp();
@@ -80,7 +80,7 @@ TEST_F(CheckpointCore, C003b_ACapturedInputGetsItsGradient) {
   });
 }
 
-TEST_F(CheckpointCore, C004_ParametersAloneMayRequireGrad) {
+TEST_F(CheckpointCoreTest, C004_ParametersAloneMayRequireGrad) {
   expect_as_plain([&](auto run) -> Tensors {
     torch::nn::Sequential mlp = make_mlp();
     const at::Tensor x = torch::randn({2, 4});
@@ -90,7 +90,7 @@ TEST_F(CheckpointCore, C004_ParametersAloneMayRequireGrad) {
   });
 }
 
-TEST_F(CheckpointCore, C005_AChainOfTwoThousandRegionsRunsBackward) {
+TEST_F(CheckpointCoreTest, C005_ChainOfTwoThousandRegionsRunsBackward) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({4});
     at::Tensor y = x;
@@ -123,7 +123,7 @@ struct ReadsTwice : torch::autograd::Function<ReadsTwice> {
   }
 };
 
-TEST_F(CheckpointCore, C006_SavedTensorsMayBeReadTwiceInOneBackward) {
+TEST_F(CheckpointCoreTest, C006_SavedTensorsMayBeReadTwiceInOneBackward) {
   std::vector<int> runs;  // plain, function, tape
   expect_as_plain([&](auto run) -> Tensors {
     runs.push_back(0);
@@ -141,7 +141,7 @@ TEST_F(CheckpointCore, C006_SavedTensorsMayBeReadTwiceInOneBackward) {
   EXPECT_THAT(runs, ::testing::ElementsAre(1, 2, 1));
 }
 
-TEST_F(CheckpointCore, C010_ARegionUnderNoGradReturnsADetachedTensor) {
+TEST_F(CheckpointCoreTest, C010_RegionUnderNoGradReturnsADetachedTensor) {
   expect_as_plain([&](auto run) -> Tensors {
     torch::nn::Sequential mlp = make_mlp();
     const at::Tensor a = leaf({2, 4});
@@ -160,7 +160,7 @@ TEST_F(CheckpointCore, C010_ARegionUnderNoGradReturnsADetachedTensor) {
   });
 }
 
-TEST_F(CheckpointCore, C014_AMapGoesInAndAMapComesOut) {
+TEST_F(CheckpointCoreTest, C014_TakesAndReturnsAMap) {
   using Named = std::map<std::string, at::Tensor>;
   expect_as_plain([&](auto run) -> Tensors {
     torch::nn::Linear linear(4, 4);
@@ -179,7 +179,7 @@ TEST_F(CheckpointCore, C014_AMapGoesInAndAMapComesOut) {
   });
 }
 
-TEST_F(CheckpointCore, C015_ARegionMayRunItsCodeOnThreadsOfItsOwn) {
+TEST_F(CheckpointCoreTest, C015_AllowsRegionToRunItsCodeOnThreadsOfItsOwn) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({4, 4});
     const at::Tensor y = run(

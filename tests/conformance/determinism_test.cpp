@@ -17,9 +17,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class CheckpointDeterminism : public ConformanceTest {
+class CheckpointDeterminismTest : public ConformanceTest {
  protected:
-  ~CheckpointDeterminism() override { set_checkpoint_debug_enabled(std::nullopt); }
+  ~CheckpointDeterminismTest() override { set_checkpoint_debug_enabled(std::nullopt); }
 
   // The message of the DeterminismError that backward over `region` throws; empty if it throws
   // none.
@@ -59,7 +59,7 @@ at::Tensor runs_another_operator(const at::Tensor& x) {
   return y.cos().sum();
 }
 
-TEST_F(CheckpointDeterminism, C033_FewerSavedTensorsAreAnError) {
+TEST_F(CheckpointDeterminismTest, C033_FewerSavedTensorsAreAnError) {
   const std::string message = message_of({.name = "block3"}, saves_three_then_two);
   EXPECT_THAT(message, HasSubstr("A different number of tensors was saved during the original "
                                  "forward and recomputation: 3 in forward, 2 in the "
@@ -67,27 +67,27 @@ TEST_F(CheckpointDeterminism, C033_FewerSavedTensorsAreAnError) {
   EXPECT_THAT(message, HasSubstr("region 'block3'"));
 }
 
-TEST_F(CheckpointDeterminism, C033b_TheNumberIsCheckedByEveryCheck) {
+TEST_F(CheckpointDeterminismTest, C033b_NumberIsCheckedByEveryCheck) {
   for (const DeterminismCheck check : {DeterminismCheck::kNone, DeterminismCheck::kValues}) {
     EXPECT_THAT(message_of({.determinism_check = check}, saves_three_then_two),
                 HasSubstr("3 in forward, 2 in the recomputation"));
   }
 }
 
-TEST_F(CheckpointDeterminism, C034_MoreSavedTensorsAreAnErrorWithoutEarlyStop) {
+TEST_F(CheckpointDeterminismTest, C034_MoreSavedTensorsAreAnErrorWithoutEarlyStop) {
   EXPECT_THAT(message_of({.early_stop = false}, saves_two_then_three),
               AllOf(HasSubstr("2 in forward, 3 in the recomputation"),
                     HasSubstr("trying to save more tensors during recomputation")));
 }
 
-TEST_F(CheckpointDeterminism, C035_MoreSavedTensorsAreNoErrorWithEarlyStop) {
+TEST_F(CheckpointDeterminismTest, C035_MoreSavedTensorsAreNoErrorWithEarlyStop) {
   EXPECT_EQ(message_of({}, saves_two_then_three), "");
   const at::Tensor x = leaf({3});
   const at::Tensor y = checkpoint(saves_two_then_three, x);
   EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], gradients(x.sin().sin(), {x})[0]));
 }
 
-TEST_F(CheckpointDeterminism, C036_AnotherShapeIsAnErrorThatListsBoth) {
+TEST_F(CheckpointDeterminismTest, C036_AnotherShapeIsAnErrorThatListsBoth) {
   EXPECT_THAT(message_of({.name = "block3"}, saves_another_shape),
               AllOf(HasSubstr("tensors have different metadata"), HasSubstr("region 'block3'"),
                     HasSubstr("slot 1 (result of SinBackward0)"),
@@ -96,7 +96,7 @@ TEST_F(CheckpointDeterminism, C036_AnotherShapeIsAnErrorThatListsBoth) {
                     Not(HasSubstr("slot 0"))));
 }
 
-TEST_F(CheckpointDeterminism, C036b_AnotherDtypeStridesOrRequiresGradIsAnError) {
+TEST_F(CheckpointDeterminismTest, C036b_AnotherDtypeStridesOrRequiresGradIsAnError) {
   const auto dtype = [](const at::Tensor& x) {
     return x.sin().to(is_recomputing() ? at::kDouble : at::kHalf).to(at::kFloat).sin() *
            x.to(is_recomputing() ? at::kDouble : at::kHalf).exp();
@@ -114,7 +114,7 @@ TEST_F(CheckpointDeterminism, C036b_AnotherDtypeStridesOrRequiresGradIsAnError) 
   EXPECT_THAT(message_of({}, requires_grad), HasSubstr("different metadata"));
 }
 
-TEST_F(CheckpointDeterminism, C036c_OtherOperatorsAreAnErrorAndOtherValuesOneOfTheValuesCheck) {
+TEST_F(CheckpointDeterminismTest, C036c_OtherOperatorsAreAnErrorAndOtherValuesOneOfTheValuesCheck) {
   const auto region = [](const at::Tensor& x) {
     const at::Tensor y = x.sin();
     return (is_recomputing() ? y.flip({0}) : y * 1).cos();
@@ -128,7 +128,7 @@ TEST_F(CheckpointDeterminism, C036c_OtherOperatorsAreAnErrorAndOtherValuesOneOfT
       AllOf(HasSubstr("different contents"), HasSubstr("slot 1"), HasSubstr("other values")));
 }
 
-TEST_F(CheckpointDeterminism, C036d_ACallbackDecidesWhatIsCompared) {
+TEST_F(CheckpointDeterminismTest, C036d_CallbackDecidesWhatIsCompared) {
   const auto sum = [](const at::Tensor& t) {
     EXPECT_FALSE(t.requires_grad());
     EXPECT_FALSE(at::GradMode::is_enabled());
@@ -142,14 +142,14 @@ TEST_F(CheckpointDeterminism, C036d_ACallbackDecidesWhatIsCompared) {
       AllOf(HasSubstr("saved: 6.000000"), HasSubstr("recomputed: 12.000000")));
 }
 
-TEST_F(CheckpointDeterminism, C036e_NothingButTheNumberIsComparedWithoutACheck) {
+TEST_F(CheckpointDeterminismTest, C036e_NothingButTheNumberIsComparedWithoutACheck) {
   const auto other_values = [](const at::Tensor& x) {
     return (x.detach() * 0 + (is_recomputing() ? 2 : 1)) * x;
   };
   EXPECT_EQ(message_of({.determinism_check = DeterminismCheck::kNone}, other_values), "");
 }
 
-TEST_F(CheckpointDeterminism, C037_DebugModeListsTheOperatorsOfBothRuns) {
+TEST_F(CheckpointDeterminismTest, C037_DebugModeListsTheOperatorsOfBothRuns) {
   EXPECT_THAT(message_of({.debug = true}, runs_another_operator),
               AllOf(HasSubstr("You are seeing this because debug mode is on"),
                     HasSubstr("tensors have different metadata"), HasSubstr("aten::sin"),
@@ -157,13 +157,13 @@ TEST_F(CheckpointDeterminism, C037_DebugModeListsTheOperatorsOfBothRuns) {
                     HasSubstr("recompute"), HasSubstr("Stack of #")));
 }
 
-TEST_F(CheckpointDeterminism, C037b_DebugModeListsTheOperatorsWhenTheNumberDiffers) {
+TEST_F(CheckpointDeterminismTest, C037b_DebugModeListsTheOperatorsWhenTheNumberDiffers) {
   EXPECT_THAT(message_of({.debug = true}, saves_three_then_two),
               AllOf(HasSubstr("debug mode is on"), HasSubstr("3 in forward, 2 in the recomp"),
                     HasSubstr("recompute ended first")));
 }
 
-TEST_F(CheckpointDeterminism, C038_TheGlobalSettingOnBeatsTheOptionOff) {
+TEST_F(CheckpointDeterminismTest, C038_GlobalSettingOnBeatsTheOptionOff) {
   set_checkpoint_debug_enabled(true);
   EXPECT_THAT(message_of({.debug = false}, saves_another_shape), HasSubstr("debug mode is on"));
   set_checkpoint_debug_enabled(std::nullopt);
@@ -171,7 +171,7 @@ TEST_F(CheckpointDeterminism, C038_TheGlobalSettingOnBeatsTheOptionOff) {
   EXPECT_THAT(message_of({.debug = false}, saves_another_shape), HasSubstr("debug mode is on"));
 }
 
-TEST_F(CheckpointDeterminism, C039_TheGlobalSettingOffBeatsTheOptionOn) {
+TEST_F(CheckpointDeterminismTest, C039_GlobalSettingOffBeatsTheOptionOn) {
   const auto plain_text =
       AllOf(HasSubstr("Recomputed values for the following tensors have different"),
             Not(HasSubstr("debug mode is on")));
@@ -182,7 +182,7 @@ TEST_F(CheckpointDeterminism, C039_TheGlobalSettingOffBeatsTheOptionOn) {
   EXPECT_THAT(message_of({.debug = true}, saves_another_shape), plain_text);
 }
 
-TEST_F(CheckpointDeterminism, C039b_DebugModeIsThatOfForward) {
+TEST_F(CheckpointDeterminismTest, C039b_DebugModeIsThatOfForward) {
   const at::Tensor x = leaf({2, 3});
   std::optional<at::Tensor> y;
   {
@@ -197,7 +197,7 @@ TEST_F(CheckpointDeterminism, C039b_DebugModeIsThatOfForward) {
   }
 }
 
-TEST_F(CheckpointDeterminism, C041_AnUnknownNameOfACheckIsAnInvalidArgument) {
+TEST_F(CheckpointDeterminismTest, C041_ThrowsForAnUnknownCheck) {
   EXPECT_EQ(determinism_check_from_string("default"), DeterminismCheck::kMetadata);
   EXPECT_EQ(determinism_check_from_string("none"), DeterminismCheck::kNone);
   try {
@@ -216,7 +216,7 @@ class CountingContext final : public RegionContext {
   int entered = 0;
 };
 
-TEST_F(CheckpointDeterminism, C042_DebugModeWorksWithAContext) {
+TEST_F(CheckpointDeterminismTest, C042_DebugModeWorksWithAContext) {
   const auto context = std::make_shared<CountingContext>();
   const CheckpointOptions options = {.debug = true, .context_fn = [&] {
                                        return RegionContexts{context, context};

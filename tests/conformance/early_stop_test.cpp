@@ -15,7 +15,7 @@
 namespace reprise::testing::early_stop_test {
 namespace {
 
-class CheckpointEarlyStop : public ConformanceTest {
+class CheckpointEarlyStopTest : public ConformanceTest {
  protected:
   // How often the code behind the region's last saved tensor runs, in forward and one backward that
   // runs after `forward`.
@@ -38,14 +38,16 @@ class CheckpointEarlyStop : public ConformanceTest {
   int runs_with(const CheckpointOptions& options) { return runs_of_the_end(InRegion{options}); }
 };
 
-TEST_F(CheckpointEarlyStop, C058_AReplayEndsWithTheLastSavedTensor) { EXPECT_EQ(runs_with({}), 1); }
+TEST_F(CheckpointEarlyStopTest, C058_ReplayEndsWithTheLastSavedTensor) {
+  EXPECT_EQ(runs_with({}), 1);
+}
 
-TEST_F(CheckpointEarlyStop, C059_TheOptionTurnsItOff) {
+TEST_F(CheckpointEarlyStopTest, C059_OptionTurnsItOff) {
   EXPECT_EQ(runs_with({.early_stop = false}), 2);
   EXPECT_EQ(runs_with({.early_stop = true}), 1);
 }
 
-TEST_F(CheckpointEarlyStop, C060_TheGuardCountsAtForward) {
+TEST_F(CheckpointEarlyStopTest, C060_GuardCountsAtForward) {
   for (const bool enabled : {false, true}) {
     const auto guarded_forward = [enabled](auto&& code, const at::Tensor& x) {
       const EarlyStopGuard guard(enabled);
@@ -55,7 +57,7 @@ TEST_F(CheckpointEarlyStop, C060_TheGuardCountsAtForward) {
   }
 }
 
-TEST_F(CheckpointEarlyStop, C060b_AGuardAroundBackwardAloneChangesNothing) {
+TEST_F(CheckpointEarlyStopTest, C060b_GuardAroundBackwardAloneChangesNothing) {
   int runs = 0;
   const at::Tensor x = leaf({3});
   const at::Tensor y = checkpoint(
@@ -70,7 +72,7 @@ TEST_F(CheckpointEarlyStop, C060b_AGuardAroundBackwardAloneChangesNothing) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST_F(CheckpointEarlyStop, C061_TheInnermostGuardWins) {
+TEST_F(CheckpointEarlyStopTest, C061_InnermostGuardWins) {
   const EarlyStopGuard outer(false);
   {
     const EarlyStopGuard inner(true);
@@ -121,19 +123,19 @@ SinRuns runs_of_sin(bool early_stop) {
   return {runs, SinKernelCount::calls};
 }
 
-TEST_F(CheckpointEarlyStop, C063_AnOperatorThatSavesItsInputIsNotRunAgain) {
+TEST_F(CheckpointEarlyStopTest, C063_OperatorThatSavesItsInputIsNotRunAgain) {
   const SinRuns runs = runs_of_sin(/*early_stop=*/true);
   EXPECT_EQ(runs.of_code, 2);
   EXPECT_EQ(runs.of_kernel, 1);
 }
 
-TEST_F(CheckpointEarlyStop, C064_ItIsRunAgainWithoutEarlyStop) {
+TEST_F(CheckpointEarlyStopTest, C064_ItIsRunAgainWithoutEarlyStop) {
   const SinRuns runs = runs_of_sin(/*early_stop=*/false);
   EXPECT_EQ(runs.of_code, 2);
   EXPECT_EQ(runs.of_kernel, 2);
 }
 
-TEST_F(CheckpointEarlyStop, C065_ARegionThatSavesNothingIsNotReplayed) {
+TEST_F(CheckpointEarlyStopTest, C065_RegionThatSavesNothingIsNotReplayed) {
   for (const bool early_stop : {true, false}) {
     int runs = 0;
     const at::Tensor x = leaf({3});
@@ -150,7 +152,7 @@ TEST_F(CheckpointEarlyStop, C065_ARegionThatSavesNothingIsNotReplayed) {
   }
 }
 
-TEST_F(CheckpointEarlyStop, C065b_TheReplayEndsWithTheLastTensorThatIsStillWanted) {
+TEST_F(CheckpointEarlyStopTest, C065b_ReplayEndsWithTheLastTensorThatIsStillWanted) {
   int runs_of_first = 0;
   int runs_of_second = 0;
   const at::Tensor x = leaf({3});

@@ -24,7 +24,7 @@ struct UserTorchError : c10::Error {
   UserTorchError() : c10::Error("bar", c10::Backtrace()) {}
 };
 
-class CheckpointExceptions : public ConformanceTest {
+class CheckpointExceptionsTest : public ConformanceTest {
  protected:
   // The next step is as if nothing had been.
   void expect_clean_step() {
@@ -70,7 +70,7 @@ auto code_around(Act act) {
   };
 }
 
-TEST_F(CheckpointExceptions, C024_AnExceptionInTheReplayReachesTheCallerOfBackward) {
+TEST_F(CheckpointExceptionsTest, C024_ExceptionInTheReplayReachesTheCallerOfBackward) {
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(code_around([] {
                                     if (is_recomputing()) {
@@ -86,7 +86,7 @@ TEST_F(CheckpointExceptions, C024_AnExceptionInTheReplayReachesTheCallerOfBackwa
   expect_clean_step();
 }
 
-TEST_F(CheckpointExceptions, C024b_TheTypeOfATorchErrorIsKept) {
+TEST_F(CheckpointExceptionsTest, C024b_TypeOfATorchErrorIsKept) {
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(code_around([] {
                                     if (is_recomputing()) {
@@ -98,7 +98,7 @@ TEST_F(CheckpointExceptions, C024b_TheTypeOfATorchErrorIsKept) {
   expect_clean_step();
 }
 
-TEST_F(CheckpointExceptions, C024c_WhatIsNoStdExceptionIsTranslatedInTheReplay) {
+TEST_F(CheckpointExceptionsTest, C024c_TranslatesOtherExceptionsInTheReplay) {
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint({.name = "block3"}, code_around([] {
                                     if (is_recomputing()) {
@@ -114,7 +114,7 @@ TEST_F(CheckpointExceptions, C024c_WhatIsNoStdExceptionIsTranslatedInTheReplay) 
   expect_clean_step();
 }
 
-TEST_F(CheckpointExceptions, C024d_AnExceptionOfANestedReplayKeepsItsType) {
+TEST_F(CheckpointExceptionsTest, C024d_ExceptionOfANestedReplayKeepsItsType) {
   for (const bool early_stop : {true, false}) {
     const CheckpointOptions options = {.early_stop = early_stop};
     const at::Tensor x = leaf({4, 4});
@@ -135,10 +135,11 @@ TEST_F(CheckpointExceptions, C024d_AnExceptionOfANestedReplayKeepsItsType) {
   }
 }
 
-TEST_F(CheckpointExceptions, C025_AnExceptionInForwardReachesTheCallerOfTheRegion) {
+TEST_F(CheckpointExceptionsTest, C025_ExceptionInForwardReachesTheCallerOfTheRegion) {
   const at::Tensor x = leaf({4, 4});
-  EXPECT_THROW(checkpoint(code_around([] { throw UserError(7); }), x), UserError);
-  EXPECT_THROW(checkpoint(code_around([] { throw 42; }), x), int);
+  EXPECT_THAT([&] { checkpoint(code_around([] { throw UserError(7); }), x); },
+              ::testing::Throws<UserError>(::testing::Field(&UserError::code, 7)));
+  EXPECT_THAT([&] { checkpoint(code_around([] { throw 42; }), x); }, ::testing::Throws<int>(42));
   EXPECT_EQ(live_frames(), 0);
   EXPECT_EQ(live_cpu_bytes(), static_cast<std::int64_t>(x.nbytes()));
   const at::Tensor y = x.sin();  // goes to no frame
@@ -147,11 +148,12 @@ TEST_F(CheckpointExceptions, C025_AnExceptionInForwardReachesTheCallerOfTheRegio
   expect_clean_step();
 }
 
-TEST_F(CheckpointExceptions, C025b_AnExceptionInTheForwardOfANestedRegionEndsBoth) {
+TEST_F(CheckpointExceptionsTest, C025b_ExceptionInTheForwardOfANestedRegionEndsBoth) {
   const at::Tensor x = leaf({4, 4});
   const auto inner = code_around([] { throw UserError(7); });
-  EXPECT_THROW(checkpoint([&](const at::Tensor& t) { return checkpoint(inner, t.sin()); }, x),
-               UserError);
+  EXPECT_THAT(
+      [&] { checkpoint([&](const at::Tensor& t) { return checkpoint(inner, t.sin()); }, x); },
+      ::testing::Throws<UserError>(::testing::Field(&UserError::code, 7)));
   EXPECT_EQ(live_frames(), 0);
   const at::Tensor y = checkpoint(
       [&](const at::Tensor& t) {
@@ -178,7 +180,7 @@ struct ThrowsInBackward : torch::autograd::Function<ThrowsInBackward> {
   }
 };
 
-TEST_F(CheckpointExceptions, C020_AnErrorInBackwardFreesWhatTheReplayMade) {
+TEST_F(CheckpointExceptionsTest, C020_FreesReplayedTensorsAfterAnErrorInBackward) {
   const auto outside = [](const at::Tensor& x) {
     return checkpoint(code_around([] {}), ThrowsInBackward::apply(x.sin()));
   };
@@ -203,7 +205,7 @@ TEST_F(CheckpointExceptions, C020_AnErrorInBackwardFreesWhatTheReplayMade) {
   }
 }
 
-TEST_F(CheckpointExceptions, C020b_AfterAnErrorTheSameGraphGivesTheRightGradient) {
+TEST_F(CheckpointExceptionsTest, C020b_AfterAnErrorTheSameGraphGivesTheRightGradient) {
   torch::manual_seed(3);
   const at::Tensor x = leaf({4, 4});
   bool fail = false;
@@ -225,7 +227,7 @@ TEST_F(CheckpointExceptions, C020b_AfterAnErrorTheSameGraphGivesTheRightGradient
   EXPECT_TRUE(bitwise_equal(got, gradients(code_around([] {})(x), {x})[0]));
 }
 
-TEST_F(CheckpointExceptions, C026_OptionsThatContradictEachOtherAreAnInvalidArgument) {
+TEST_F(CheckpointExceptionsTest, C026_OptionsThatContradictEachOtherAreAnInvalidArgument) {
   const at::Tensor x = leaf({4, 4});
   int runs = 0;
   const auto code = [&runs](const at::Tensor& t) {
@@ -233,12 +235,17 @@ TEST_F(CheckpointExceptions, C026_OptionsThatContradictEachOtherAreAnInvalidArgu
     return t.exp();
   };
   const auto describe = [](const at::Tensor&) { return std::string(); };
-  EXPECT_THROW(checkpoint({.determinism_check = DeterminismCheck::kCallback}, code, x),
-               std::invalid_argument);
-  EXPECT_THROW(checkpoint({.determinism_fn = describe}, code, x), std::invalid_argument);
+  EXPECT_THAT(
+      [&] { checkpoint({.determinism_check = DeterminismCheck::kCallback}, code, x); },
+      ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("determinism_fn is empty")));
+  EXPECT_THAT([&] { checkpoint({.determinism_fn = describe}, code, x); },
+              ::testing::ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("determinism_check is not kCallback")));
   {
     const torch::NoGradGuard no_grad;
-    EXPECT_THROW(checkpoint({.determinism_fn = describe}, code, x), std::invalid_argument);
+    EXPECT_THAT([&] { checkpoint({.determinism_fn = describe}, code, x); },
+                ::testing::ThrowsMessage<std::invalid_argument>(
+                    HasSubstr("determinism_check is not kCallback")));
   }
   EXPECT_EQ(runs, 0);
 }

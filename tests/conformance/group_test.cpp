@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using torch::autograd::grad;
 
-class CheckpointGroup : public ConformanceTest {
+class CheckpointGroupTest : public ConformanceTest {
  protected:
   // A region of y = sin(x), z = sin(y), over a leaf x.
   void run_forward() {
@@ -55,7 +55,7 @@ class CheckpointGroup : public ConformanceTest {
   int runs_ = 0;
 };
 
-TEST_F(CheckpointGroup, C043_BackwardsOfAGroupShareOneReplay) {
+TEST_F(CheckpointGroupTest, C043_BackwardsOfAGroupShareOneReplay) {
   GraphExecGroup group;
   const GraphExecGroupGuard entered(group);
   run_forward();
@@ -63,7 +63,7 @@ TEST_F(CheckpointGroup, C043_BackwardsOfAGroupShareOneReplay) {
   EXPECT_EQ(runs_, 2);
 }
 
-TEST_F(CheckpointGroup, C043b_TheForwardMayBeOutsideOfTheGroup) {
+TEST_F(CheckpointGroupTest, C043b_AllowsForwardToBeOutsideOfTheGroup) {
   run_forward();
   GraphExecGroup group;
   at::Tensor of_y;
@@ -78,7 +78,7 @@ TEST_F(CheckpointGroup, C043b_TheForwardMayBeOutsideOfTheGroup) {
   EXPECT_EQ(runs_, 2);
 }
 
-TEST_F(CheckpointGroup, C043c_AGroupMayBeEnteredOnAnotherThread) {
+TEST_F(CheckpointGroupTest, C043c_AllowsGroupToBeEnteredOnAnotherThread) {
   GraphExecGroup group;
   run_forward();
   at::Tensor of_y;
@@ -97,7 +97,7 @@ TEST_F(CheckpointGroup, C043c_AGroupMayBeEnteredOnAnotherThread) {
   EXPECT_EQ(runs_, 2);
 }
 
-TEST_F(CheckpointGroup, C043d_ABackwardRepeatedInAGroupIsRightAgain) {
+TEST_F(CheckpointGroupTest, C043d_BackwardRepeatedInAGroupIsRightAgain) {
   GraphExecGroup group;
   run_forward();
   const GraphExecGroupGuard entered(group);
@@ -107,7 +107,7 @@ TEST_F(CheckpointGroup, C043d_ABackwardRepeatedInAGroupIsRightAgain) {
 }
 
 // With kept results that a replay could do without, as they may be changed in place.
-TEST_F(CheckpointGroup, C043m_ABackwardRepeatedInAGroupIsRightUnderAPolicy) {
+TEST_F(CheckpointGroupTest, C043m_BackwardRepeatedInAGroupIsRightUnderAPolicy) {
   const at::Tensor x = leaf({8});
   const auto code = [](const at::Tensor& t) {
     const at::Tensor k = t.sin();
@@ -135,7 +135,7 @@ TEST_F(CheckpointGroup, C043m_ABackwardRepeatedInAGroupIsRightUnderAPolicy) {
   }
 }
 
-TEST_F(CheckpointGroup, C043e_ReleaseFreesWhatNobodyTook) {
+TEST_F(CheckpointGroupTest, C043e_ReleaseFreesWhatNobodyTook) {
   GraphExecGroup group;
   run_forward();
   const std::int64_t bytes = live_cpu_bytes();
@@ -152,7 +152,7 @@ TEST_F(CheckpointGroup, C043e_ReleaseFreesWhatNobodyTook) {
   EXPECT_EQ(runs_, 3);
 }
 
-TEST_F(CheckpointGroup, C043f_AGroupThatGoesFreesWhatNobodyTook) {
+TEST_F(CheckpointGroupTest, C043f_FreesUntakenTensorsWithTheGroup) {
   run_forward();
   const std::int64_t bytes = live_cpu_bytes();
   {
@@ -164,7 +164,7 @@ TEST_F(CheckpointGroup, C043f_AGroupThatGoesFreesWhatNobodyTook) {
   EXPECT_EQ(live_cpu_bytes(), bytes);
 }
 
-TEST_F(CheckpointGroup, C043g_AGroupMayOutliveTheGraph) {
+TEST_F(CheckpointGroupTest, C043g_AllowsGroupToOutliveTheGraph) {
   GraphExecGroup group;
   const GraphExecGroupGuard entered(group);
   for (int i = 0; i < 10; ++i) {
@@ -177,7 +177,7 @@ TEST_F(CheckpointGroup, C043g_AGroupMayOutliveTheGraph) {
   group.recompute_now();
 }
 
-TEST_F(CheckpointGroup, C043h_RecomputeNowLeavesNothingForBackwardToRun) {
+TEST_F(CheckpointGroupTest, C043h_RecomputeNowLeavesNothingForBackwardToRun) {
   GraphExecGroup group;
   {
     const GraphExecGroupGuard entered(group);
@@ -193,7 +193,7 @@ TEST_F(CheckpointGroup, C043h_RecomputeNowLeavesNothingForBackwardToRun) {
   EXPECT_EQ(runs_, 2);
 }
 
-TEST_F(CheckpointGroup, C043i_RecomputeNowSuppliesNestedAndChainedRegions) {
+TEST_F(CheckpointGroupTest, C043i_RecomputeNowSuppliesNestedAndChainedRegions) {
   std::vector<int> runs(3);
   GraphExecGroup group;
   const at::Tensor x = leaf({8});
@@ -229,7 +229,7 @@ TEST_F(CheckpointGroup, C043i_RecomputeNowSuppliesNestedAndChainedRegions) {
   EXPECT_EQ(runs[2], 2);
 }
 
-TEST_F(CheckpointGroup, C043j_ABackwardOutsideOfTheGroupReplaysForItself) {
+TEST_F(CheckpointGroupTest, C043j_BackwardOutsideOfTheGroupReplaysForItself) {
   GraphExecGroup group;
   {
     const GraphExecGroupGuard entered(group);
@@ -240,7 +240,7 @@ TEST_F(CheckpointGroup, C043j_ABackwardOutsideOfTheGroupReplaysForItself) {
   EXPECT_EQ(runs_, 4);
 }
 
-TEST_F(CheckpointGroup, C043k_AnErrorInRecomputeNowLeavesTheGroupUsable) {
+TEST_F(CheckpointGroupTest, C043k_ErrorInRecomputeNowLeavesTheGroupUsable) {
   bool fail = false;
   GraphExecGroup group;
   const at::Tensor x = leaf({8});
@@ -259,7 +259,8 @@ TEST_F(CheckpointGroup, C043k_AnErrorInRecomputeNowLeavesTheGroupUsable) {
   }
   fail = true;
   const std::int64_t bytes = live_cpu_bytes();
-  EXPECT_THROW(group.recompute_now(), std::out_of_range);
+  EXPECT_THAT([&] { group.recompute_now(); },
+              ::testing::ThrowsMessage<std::out_of_range>(HasSubstr("foo")));
   EXPECT_EQ(live_cpu_bytes(), bytes);
   fail = false;
   group.recompute_now();
@@ -267,7 +268,7 @@ TEST_F(CheckpointGroup, C043k_AnErrorInRecomputeNowLeavesTheGroupUsable) {
   EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], gradients(x.exp().sin(), {x})[0]));
 }
 
-TEST_F(CheckpointGroup, C043l_AGroupCanBeMoved) {
+TEST_F(CheckpointGroupTest, C043l_GroupCanBeMoved) {
   GraphExecGroup made_elsewhere;
   GraphExecGroup group = std::move(made_elsewhere);
   run_forward();
@@ -276,13 +277,13 @@ TEST_F(CheckpointGroup, C043l_AGroupCanBeMoved) {
   EXPECT_EQ(runs_, 2);
 }
 
-TEST_F(CheckpointGroup, C044_WithoutAGroupEachBackwardReplays) {
+TEST_F(CheckpointGroupTest, C044_WithoutAGroupEachBackwardReplays) {
   run_forward();
   expect_plain_gradient(from_y_to_x(from_z_to_y()));
   EXPECT_EQ(runs_, 3);
 }
 
-TEST_F(CheckpointGroup, C046_GroupsCannotBeNested) {
+TEST_F(CheckpointGroupTest, C046_GroupsCannotBeNested) {
   GraphExecGroup first;
   GraphExecGroup second;
   {

@@ -46,7 +46,7 @@ class TensorFile {
   std::filesystem::path path_;
 };
 
-TEST(SavedTensorHooks, C138_SavedTensorsMayLieOnDisk) {
+TEST(SavedTensorHooksTest, C138_SavedTensorsMayLieOnDisk) {
   const std::filesystem::path folder = ::testing::TempDir() + "reprise_c138";
   std::filesystem::create_directories(folder);
   const at::Tensor a = at::arange(1.0, 6.0, at::kDouble).requires_grad_();
@@ -82,7 +82,7 @@ at::Tensor gradient_of_product(at::ScalarType dtype, bool offload, bool pin_memo
   return torch::autograd::grad({y.sum()}, {a})[0];
 }
 
-TEST(SavedTensorHooks, C141_SaveOnCpuKeepsValuesAndDtype) {
+TEST(SavedTensorHooksTest, C141_SaveOnCpuKeepsValuesAndDtype) {
   for (const auto dtype : {at::kFloat, at::kDouble}) {
     for (const bool pin_memory : {false, true}) {
       EXPECT_TRUE(bitwise_equal(gradient_of_product(dtype, true, pin_memory),
@@ -91,7 +91,7 @@ TEST(SavedTensorHooks, C141_SaveOnCpuKeepsValuesAndDtype) {
   }
 }
 
-TEST(SavedTensorHooks, C141_SaveOnCpuKeepsSparseTensors) {
+TEST(SavedTensorHooksTest, C141_SaveOnCpuKeepsSparseTensors) {
   const auto sparse = at::eye(3, at::kDouble).mul(2).to_sparse();
   const auto dense = at::ones({3, 3}, at::kDouble).requires_grad_();
   at::Tensor y;

@@ -60,7 +60,7 @@ auto counting_unpack(Counts& counts) {
   };
 }
 
-TEST(SavedTensorHooks, C129_PackIsCalledOncePerSave) {
+TEST(SavedTensorHooksTest, C129_PackIsCalledOncePerSave) {
   Counts counts;
   const auto gradient = gradient_of_square(counting_pack(counts), counting_unpack(counts));
   EXPECT_EQ(counts.packs, 2);
@@ -68,7 +68,7 @@ TEST(SavedTensorHooks, C129_PackIsCalledOncePerSave) {
   EXPECT_TRUE(bitwise_equal(gradient, 2 * leaf().detach()));
 }
 
-TEST(SavedTensorHooks, C129_PairsOfHooksGiveTheExpectedGradients) {
+TEST(SavedTensorHooksTest, C129_PairsOfHooksGiveTheExpectedGradients) {
   const auto a = leaf().detach();
   EXPECT_TRUE(bitwise_equal(gradient_of_square(identity, identity), 2 * a));
   EXPECT_TRUE(bitwise_equal(gradient_of_square(times(2), times(0.5)), 2 * a));
@@ -76,7 +76,7 @@ TEST(SavedTensorHooks, C129_PairsOfHooksGiveTheExpectedGradients) {
   EXPECT_TRUE(bitwise_equal(gradient_of_square(identity, times(0.5)), a));
 }
 
-TEST(SavedTensorHooks, C129_HooksAreGoneAfterTheirScope) {
+TEST(SavedTensorHooksTest, C129_HooksAreGoneAfterTheirScope) {
   Counts counts;
   gradient_of_square(counting_pack(counts), counting_unpack(counts));
   const at::Tensor a = leaf();
@@ -85,7 +85,7 @@ TEST(SavedTensorHooks, C129_HooksAreGoneAfterTheirScope) {
   EXPECT_EQ(counts.unpacks, 2);
 }
 
-TEST(SavedTensorHooks, C130_ASavedResultGoesThroughTheHooks) {
+TEST(SavedTensorHooksTest, C130_SavedResultGoesThroughTheHooks) {
   Counts counts;
   const at::Tensor a = leaf();
   at::Tensor y;
@@ -98,7 +98,7 @@ TEST(SavedTensorHooks, C130_ASavedResultGoesThroughTheHooks) {
   EXPECT_TRUE(bitwise_equal(a.grad(), a.detach().exp() * 3));
 }
 
-TEST(SavedTensorHooks, C131_OnlyTheInnermostPairApplies) {
+TEST(SavedTensorHooksTest, C131_AppliesTheInnermostPairOnly) {
   const at::Tensor a = leaf();
   const at::Tensor b = leaf();
   at::Tensor inside;
@@ -116,7 +116,7 @@ TEST(SavedTensorHooks, C131_OnlyTheInnermostPairApplies) {
   EXPECT_TRUE(bitwise_equal(b.grad(), 2 * 9 * b.detach()));
 }
 
-TEST(SavedTensorHooks, C132_DisabledHooksCannotBeSet) {
+TEST(SavedTensorHooksTest, C132_DisabledHooksCannotBeSet) {
   {
     const DisableSavedTensorHooksGuard disabled("not here");
     EXPECT_THAT([] { SavedTensorHooksGuard(identity, identity); },
@@ -125,7 +125,7 @@ TEST(SavedTensorHooks, C132_DisabledHooksCannotBeSet) {
   EXPECT_NO_THROW(SavedTensorHooksGuard(identity, identity));
 }
 
-TEST(SavedTensorHooks, C132_ActiveHooksCannotBeDisabled) {
+TEST(SavedTensorHooksTest, C132_ActiveHooksCannotBeDisabled) {
   {
     const SavedTensorHooksGuard hooks(identity, identity);
     EXPECT_THAT([] { DisableSavedTensorHooksGuard("too late"); },
@@ -136,7 +136,7 @@ TEST(SavedTensorHooks, C132_ActiveHooksCannotBeDisabled) {
   EXPECT_NO_THROW(SavedTensorHooksGuard(identity, identity));
 }
 
-TEST(SavedTensorHooks, C133_TheInnerMessageIsUsedAndEachScopeRestoresWhatItFound) {
+TEST(SavedTensorHooksTest, C133_InnerMessageIsUsedAndEachScopeRestoresWhatItFound) {
   const auto set_hooks = [] { SavedTensorHooksGuard(identity, identity); };
   {
     const DisableSavedTensorHooksGuard outer("outer message");
@@ -153,14 +153,14 @@ struct CustomError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-TEST(SavedTensorHooks, C134_AnErrorOfPackSurfacesAtTheOperator) {
+TEST(SavedTensorHooksTest, C134_ThrowsErrorsOfPackAtTheOperator) {
   const at::Tensor a = leaf();
   const SavedTensorHooksGuard hooks(
       [](const at::Tensor&) -> at::Tensor { throw CustomError("from pack"); }, identity);
   EXPECT_THAT([&] { a* a; }, ThrowsMessage<CustomError>("from pack"));
 }
 
-TEST(SavedTensorHooks, C134_AnErrorOfUnpackSurfacesAtBackward) {
+TEST(SavedTensorHooksTest, C134_ThrowsErrorsOfUnpackInBackward) {
   const at::Tensor a = leaf();
   const SavedTensorHooksGuard hooks(
       identity, [](const at::Tensor&) -> at::Tensor { throw CustomError("from unpack"); });
@@ -181,7 +181,7 @@ struct SavesAnIntermediate : torch::autograd::Function<SavesAnIntermediate> {
   }
 };
 
-TEST(SavedTensorHooks, C135_ACustomFunctionMaySaveAFreshLeaf) {
+TEST(SavedTensorHooksTest, C135_AllowsCustomFunctionToSaveAFreshLeaf) {
   Counts counts;
   const at::Tensor a = leaf();
   const SavedTensorHooksGuard hooks(counting_pack(counts), counting_unpack(counts));
@@ -191,7 +191,7 @@ TEST(SavedTensorHooks, C135_ACustomFunctionMaySaveAFreshLeaf) {
   EXPECT_TRUE(bitwise_equal(a.grad(), a.detach().exp()));
 }
 
-TEST(SavedTensorHooks, C136_HooksRunOnlyForWhatIsSavedAndOnlyWhenAskedFor) {
+TEST(SavedTensorHooksTest, C136_HooksRunOnlyForWhatIsSavedAndOnlyWhenAskedFor) {
   Counts counts;
   const SavedTensorHooksGuard hooks(counting_pack(counts), counting_unpack(counts));
   const at::Tensor x = leaf();
@@ -204,7 +204,7 @@ TEST(SavedTensorHooks, C136_HooksRunOnlyForWhatIsSavedAndOnlyWhenAskedFor) {
   EXPECT_EQ(counts.unpacks, 1);
 }
 
-TEST(SavedTensorHooks, C140_NumbersThatLibTorchWrapsIntoTensorsTriggerNoHooks) {
+TEST(SavedTensorHooksTest, C140_NumbersThatLibTorchWrapsIntoTensorsTriggerNoHooks) {
   Counts counts;
   const at::Tensor a = leaf();
   const SavedTensorHooksGuard hooks(counting_pack(counts), counting_unpack(counts));
@@ -214,7 +214,7 @@ TEST(SavedTensorHooks, C140_NumbersThatLibTorchWrapsIntoTensorsTriggerNoHooks) {
   EXPECT_TRUE(bitwise_equal(a.grad(), at::full_like(a.detach(), 3)));
 }
 
-TEST(SavedTensorHooks, C148_ThreadsStartedInsideDoNotInheritHooks) {
+TEST(SavedTensorHooksTest, C148_ThreadsStartedInsideDoNotInheritHooks) {
   Counts counts;
   const SavedTensorHooksGuard hooks(counting_pack(counts), counting_unpack(counts));
   const auto square = [] {

@@ -57,7 +57,7 @@ auto is_value_error() {
 
 constexpr const char* kCaptured = "tensors from outside the region, which it captured or reads";
 
-TEST(Incumbent, OtherValuesOfTheSameShapeAreFoundByTheCheckOfValues) {
+TEST(IncumbentTest, OtherValuesOfTheSameShapeAreFoundByTheCheckOfValues) {
   int runs = 0;
   const at::Tensor x = leaf();
   const at::Tensor y = checkpoint(
@@ -69,7 +69,7 @@ TEST(Incumbent, OtherValuesOfTheSameShapeAreFoundByTheCheckOfValues) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-TEST(Incumbent, TwoTensorsOfOneShapeInSwappedOrderAreFoundByTheCheckOfValues) {
+TEST(IncumbentTest, TwoTensorsOfOneShapeInSwappedOrderAreFoundByTheCheckOfValues) {
   int runs = 0;
   const at::Tensor a = leaf();
   const at::Tensor b = leaf(7.0);
@@ -86,7 +86,7 @@ TEST(Incumbent, TwoTensorsOfOneShapeInSwappedOrderAreFoundByTheCheckOfValues) {
   EXPECT_THAT(backward_of(y), is_value_error());
 }
 
-TEST(Incumbent, SwappedCodeOfTheSameValuesPassesTheCheckOfValues) {
+TEST(IncumbentTest, SwappedCodeOfTheSameValuesPassesTheCheckOfValues) {
   const at::Tensor x = leaf();
   const at::Tensor y = checkpoint(
       {.name = "block", .determinism_check = DeterminismCheck::kValues},
@@ -112,7 +112,7 @@ void step_between_forward_and_backward(const std::optional<CheckpointOptions>& o
   loss.backward();
 }
 
-TEST(Incumbent, AnOptimiserStepBetweenForwardAndBackwardIsAnError) {
+TEST(IncumbentTest, ThrowsForOptimiserStepBetweenForwardAndBackward) {
   const auto run = [](const std::optional<CheckpointOptions>& options) {
     return [options] {
       step_between_forward_and_backward<torch::optim::Adam>(options,
@@ -125,7 +125,7 @@ TEST(Incumbent, AnOptimiserStepBetweenForwardAndBackwardIsAnError) {
 
 // torch::optim::SGD writes through Tensor::data(), which version counters do not see: LibTorch says
 // nothing either.
-TEST(Incumbent, AnUncountedWriteToAParameterIsFoundByTheCheckOfValues) {
+TEST(IncumbentTest, UncountedWriteToAParameterIsFoundByTheCheckOfValues) {
   const auto run = [](const std::optional<CheckpointOptions>& options) {
     return [options] {
       step_between_forward_and_backward<torch::optim::SGD>(options, torch::optim::SGDOptions(0.1));
@@ -137,7 +137,7 @@ TEST(Incumbent, AnUncountedWriteToAParameterIsFoundByTheCheckOfValues) {
       is_value_error());
 }
 
-TEST(Incumbent, ACapturedTensorChangedInPlaceIsAnError) {
+TEST(IncumbentTest, ThrowsForCapturedTensorChangedInPlace) {
   const at::Tensor c = leaf(3.0).detach();
   const Region region = [c](const at::Tensor& t) { return t * c; };
   const at::Tensor plain = region(leaf());
@@ -148,7 +148,7 @@ TEST(Incumbent, ACapturedTensorChangedInPlaceIsAnError) {
   EXPECT_THAT(backward_of(y), is_mutation_error("saved at version 0, now at version 1"));
 }
 
-TEST(Incumbent, AViewOfACapturedTensorChangedInPlaceIsAnError) {
+TEST(IncumbentTest, ThrowsForViewOfACapturedTensorChangedInPlace) {
   const at::Tensor c = leaf(3.0).detach();
   const at::Tensor y = checkpoint(
       {.name = "block"}, [c](const at::Tensor& t) { return t.mm(c.t()); }, leaf());
@@ -156,7 +156,7 @@ TEST(Incumbent, AViewOfACapturedTensorChangedInPlaceIsAnError) {
   EXPECT_THAT(backward_of(y), is_mutation_error(kCaptured));
 }
 
-TEST(Incumbent, AnArgumentChangedInPlaceIsAnError) {
+TEST(IncumbentTest, ThrowsForArgumentChangedInPlace) {
   const at::Tensor c = leaf(3.0).detach();
   const at::Tensor y = checkpoint(
       {.name = "block"}, [](const at::Tensor& t, const at::Tensor& other) { return t * other; },
@@ -165,7 +165,7 @@ TEST(Incumbent, AnArgumentChangedInPlaceIsAnError) {
   EXPECT_THAT(backward_of(y), is_mutation_error("input tensor 1 has been modified in place since"));
 }
 
-TEST(Incumbent, ATensorInsideAListArgumentChangedInPlaceIsAnError) {
+TEST(IncumbentTest, ThrowsForTensorInsideAListArgumentChangedInPlace) {
   const std::vector<at::Tensor> list{leaf(3.0).detach(), leaf(5.0).detach()};
   const at::Tensor y = checkpoint(
       {.name = "block"},
@@ -180,7 +180,7 @@ struct Keywords {
   at::Tensor scale;
 };
 
-TEST(Incumbent, ATensorInAStructOfArgumentsChangedInPlaceIsAnError) {
+TEST(IncumbentTest, ThrowsForTensorInAStructOfArgumentsChangedInPlace) {
   const Keywords keywords{.power = 3, .scale = leaf(3.0).detach()};
   const at::Tensor y = checkpoint(
       {.name = "block"},
@@ -195,14 +195,14 @@ Region add_then_sin(const at::Tensor& c) {
   return [c](const at::Tensor& t) { return (t + c).sin(); };
 }
 
-TEST(Incumbent, ACapturedTensorThatOnlySavedTensorsDependOnIsAnErrorIfChanged) {
+TEST(IncumbentTest, ThrowsForCapturedTensorThatOnlySavedTensorsDependOnIfChanged) {
   const at::Tensor c = leaf(3.0).detach();
   const at::Tensor y = checkpoint({.name = "block"}, add_then_sin(c), leaf());
   change_in_place(c);
   EXPECT_THAT(backward_of(y), is_mutation_error("aten::add.Tensor reads a tensor from outside"));
 }
 
-TEST(Incumbent, ThatTensorAsAnArgumentIsOneToo) {
+TEST(IncumbentTest, ThrowsForThatTensorAsAnArgument) {
   const at::Tensor c = leaf(3.0).detach();
   const at::Tensor y = checkpoint(
       {.name = "block"},
@@ -211,7 +211,7 @@ TEST(Incumbent, ThatTensorAsAnArgumentIsOneToo) {
   EXPECT_THAT(backward_of(y), is_mutation_error("input tensor 1 has been modified in place since"));
 }
 
-TEST(Incumbent, ACapturedTensorThatNothingDependsOnMayBeChanged) {
+TEST(IncumbentTest, AllowsCapturedTensorThatNothingDependsOnToBeChanged) {
   const at::Tensor c = leaf(3.0).detach();
   const at::Tensor x = leaf();
   const at::Tensor y = checkpoint(
@@ -222,7 +222,7 @@ TEST(Incumbent, ACapturedTensorThatNothingDependsOnMayBeChanged) {
   EXPECT_TRUE(bitwise_equal(x.grad(), at::ones_like(x.detach())));
 }
 
-TEST(Incumbent, AfterTheErrorTheNextStepIsRight) {
+TEST(IncumbentTest, AfterTheErrorTheNextStepIsRight) {
   const at::Tensor c = leaf(3.0).detach();
   const at::Tensor x = leaf();
   const Region region = [c](const at::Tensor& t) { return (t * c).exp(); };

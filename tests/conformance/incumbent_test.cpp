@@ -50,7 +50,7 @@ struct ReadsTwice : torch::autograd::Function<ReadsTwice> {
   }
 };
 
-TEST(Incumbent, ACustomFunctionMayReadItsSavedTensorsTwice) {
+TEST(IncumbentTest, AllowsCustomFunctionToReadItsSavedTensorsTwice) {
   const auto run = [](bool as_region) {
     const at::Tensor x = at::arange(1.0, 7.0, at::kDouble).requires_grad_();
     const at::Tensor y = at::linspace(0.0, 1.0, 6, at::kDouble).requires_grad_();
@@ -66,7 +66,7 @@ TEST(Incumbent, ACustomFunctionMayReadItsSavedTensorsTwice) {
   EXPECT_TRUE(bitwise_equal(actual[1], expected[1]));
 }
 
-TEST(Incumbent, WhatAPartialBackwardDidNotAskForIsFreed) {
+TEST(IncumbentTest, FreesTensorsThatAPartialBackwardDidNotRequest) {
   const at::Tensor x = at::randn({32, 32}).requires_grad_();
   const at::Tensor w1 = at::randn({32, 32}).requires_grad_();
   const at::Tensor w2 = at::randn({32, 32}).requires_grad_();
@@ -85,7 +85,7 @@ TEST(Incumbent, WhatAPartialBackwardDidNotAskForIsFreed) {
   }
 }
 
-TEST(Incumbent, WhatABackwardToSomeLeavesDidNotAskForIsFreed) {
+TEST(IncumbentTest, FreesTensorsThatABackwardToSomeLeavesDidNotRequest) {
   const at::Tensor x = at::randn({32, 32}).requires_grad_();
   const at::Tensor w = at::randn({32, 32}).requires_grad_();
   const at::Tensor loss =
@@ -102,7 +102,7 @@ TEST(Incumbent, WhatABackwardToSomeLeavesDidNotAskForIsFreed) {
   }
 }
 
-TEST(Incumbent, RandomNumbersInARegionWithoutPreservedStateAreWarnedOf) {
+TEST(IncumbentTest, RandomNumbersInARegionWithoutPreservedStateAreWarnedOf) {
   const at::Tensor x = at::ones({16}).requires_grad_();
   const WarningLog warnings;
   checkpoint(
@@ -113,7 +113,7 @@ TEST(Incumbent, RandomNumbersInARegionWithoutPreservedStateAreWarnedOf) {
                                 HasSubstr("preserve_rng_state is off"))));
 }
 
-TEST(Incumbent, ARegionWithoutRandomNumbersIsNotWarnedOf) {
+TEST(IncumbentTest, RegionWithoutRandomNumbersIsNotWarnedOf) {
   const at::Tensor x = at::ones({16}).requires_grad_();
   const WarningLog warnings;
   checkpoint(
@@ -148,7 +148,7 @@ at::Tensor gradient_with_generator(Passed passed) {
   return x.grad();
 }
 
-TEST(Incumbent, AGeneratorOfTheUsersOwnGivesTheSameNumbersAgain) {
+TEST(IncumbentTest, GeneratorOfTheUsersOwnGivesTheSameNumbersAgain) {
   const at::Tensor expected = gradient_with_generator(Passed::kNowhere);
   EXPECT_TRUE(bitwise_equal(gradient_with_generator(Passed::kAsArgument), expected));
   EXPECT_TRUE(bitwise_equal(gradient_with_generator(Passed::kInOptions), expected));
@@ -158,7 +158,7 @@ struct UsersError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-TEST(Incumbent, AnErrorInTheReplayLeavesGeneratorsAndTheNextStepAsTheyWere) {
+TEST(IncumbentTest, RestoresGeneratorsAfterAnErrorInTheReplay) {
   const auto step = [](const std::function<at::Tensor(const at::Tensor&)>& run) {
     torch::manual_seed(8);
     const at::Tensor x = at::ones({40}).requires_grad_();
@@ -198,7 +198,7 @@ struct SavesLast : torch::autograd::Function<SavesLast> {
   }
 };
 
-TEST(Incumbent, TwentyIterationsWithEarlyStopInsideACustomFunctionLeakNothing) {
+TEST(IncumbentTest, TwentyIterationsWithEarlyStopInsideACustomFunctionLeakNothing) {
   const at::Tensor w = at::randn({16, 16}).requires_grad_();
   const auto step = [&w] {
     const at::Tensor y = checkpoint(
@@ -237,7 +237,7 @@ std::vector<at::Tensor> gradients_with_warm_cache(bool as_regions) {
   return torch::autograd::grad({h.sum()}, {x, w});
 }
 
-TEST(Incumbent, AWarmCacheOfWeightCastsChangesNoGradient) {
+TEST(IncumbentTest, WarmCacheOfWeightCastsChangesNoGradient) {
   const auto expected = gradients_with_warm_cache(false);
   const auto actual = gradients_with_warm_cache(true);
   EXPECT_TRUE(bitwise_equal(actual[0], expected[0]));

@@ -69,7 +69,7 @@ StepMemory measure_step(bool as_regions) {
   return memory;
 }
 
-TEST(CheckpointMemory, C120_PeakIsStrictlyBelowThatWithoutRegions) {
+TEST(CheckpointMemoryTest, C120_PeakIsStrictlyBelowThatWithoutRegions) {
   const StepMemory plain = measure_step(false);
   const StepMemory regions = measure_step(true);
   EXPECT_EQ(plain.kept_bytes, 3 * kBlocks * kActivationBytes);
@@ -102,7 +102,7 @@ std::int64_t bytes_kept_on_device(const std::vector<torch::nn::Sequential>& bloc
   return device_bytes(x.device().str()) - before;
 }
 
-TEST(CheckpointMemory, C123_AnOffloadedForwardKeepsItsSavedTensorsOnTheHost) {
+TEST(CheckpointMemoryTest, C123_OffloadedForwardKeepsItsSavedTensorsOnTheHost) {
   if (!at::hasCUDA()) {
     GTEST_SKIP() << "needs a CUDA device";
   }
@@ -113,7 +113,7 @@ TEST(CheckpointMemory, C123_AnOffloadedForwardKeepsItsSavedTensorsOnTheHost) {
   EXPECT_EQ(cpu_memory().current_bytes - before, 3 * kActivationBytes);
 }
 
-TEST(CheckpointMemory, C142_SaveOnCpuLeavesAsMuchOnTheDeviceAsNoGrad) {
+TEST(CheckpointMemoryTest, C142_SaveOnCpuLeavesAsMuchOnTheDeviceAsNoGrad) {
   if (!at::hasCUDA()) {
     GTEST_SKIP() << "needs a CUDA device";
   }

@@ -20,7 +20,7 @@ void change(const at::Tensor& tensor) {
   tensor.add_(1);
 }
 
-class CheckpointMutation : public ConformanceTest {
+class CheckpointMutationTest : public ConformanceTest {
  protected:
   // Forward must have made `y`; the message of the MutationError that backward throws.
   std::string message_of(const at::Tensor& y, const Tensors& inputs) {
@@ -45,7 +45,7 @@ at::Tensor relu_in_the_replay(at::Tensor x) {
   return x.exp().sin();
 }
 
-TEST_F(CheckpointMutation, C040_AReplayThatChangesItsInputIsAnErrorWithEveryCheck) {
+TEST_F(CheckpointMutationTest, C040_ThrowsForReplayThatChangesItsInputWithEveryCheck) {
   for (const DeterminismCheck check :
        {DeterminismCheck::kNone, DeterminismCheck::kMetadata, DeterminismCheck::kValues}) {
     for (const bool early_stop : {true, false}) {
@@ -64,7 +64,7 @@ TEST_F(CheckpointMutation, C040_AReplayThatChangesItsInputIsAnErrorWithEveryChec
   }
 }
 
-TEST_F(CheckpointMutation, C040b_AChangedInputIsAnErrorThatNamesIt) {
+TEST_F(CheckpointMutationTest, C040b_NamesChangedInputInError) {
   for (const DeterminismCheck check : {DeterminismCheck::kNone, DeterminismCheck::kMetadata}) {
     const at::Tensor a = leaf({2, 3});
     const at::Tensor b = leaf({3});
@@ -80,7 +80,7 @@ TEST_F(CheckpointMutation, C040b_AChangedInputIsAnErrorThatNamesIt) {
   }
 }
 
-TEST_F(CheckpointMutation, C040c_AChangedElementOfAVectorIsAnErrorThatNamesIt) {
+TEST_F(CheckpointMutationTest, C040c_NamesChangedElementOfAVectorInError) {
   const at::Tensor x = leaf({3});
   std::vector<at::Tensor> inputs = {x.exp(), x.sin(), x.cos()};
   const at::Tensor y = checkpoint(
@@ -89,7 +89,7 @@ TEST_F(CheckpointMutation, C040c_AChangedElementOfAVectorIsAnErrorThatNamesIt) {
   EXPECT_THAT(message_of(y, {x}), AllOf(HasSubstr("input tensor 2"), HasSubstr("Float [3]")));
 }
 
-TEST_F(CheckpointMutation, C040d_AChangeThroughAViewCounts) {
+TEST_F(CheckpointMutationTest, C040d_ChangeThroughAViewCounts) {
   const at::Tensor x = leaf({2, 3});
   const at::Tensor input = x * 1;
   const at::Tensor y = checkpoint([](const at::Tensor& t) { return t.exp().sin(); }, input[0]);
@@ -97,7 +97,7 @@ TEST_F(CheckpointMutation, C040d_AChangeThroughAViewCounts) {
   EXPECT_THAT(message_of(y, {x}), HasSubstr("input tensor 0"));
 }
 
-TEST_F(CheckpointMutation, C040e_AChangedCapturedTensorIsAnErrorThatNamesIt) {
+TEST_F(CheckpointMutationTest, C040e_NamesChangedCapturedTensorInError) {
   torch::nn::Linear linear(4, 4);
   const at::Tensor x = leaf({2, 4});
   const at::Tensor y = checkpoint(
@@ -111,7 +111,7 @@ TEST_F(CheckpointMutation, C040e_AChangedCapturedTensorIsAnErrorThatNamesIt) {
 }
 
 // No operator saves the captured tensor, so hooks never meet it.
-TEST_F(CheckpointMutation, C040f_SoIsOneThatNoOperatorSaves) {
+TEST_F(CheckpointMutationTest, C040f_NamesChangedCapturedTensorThatNoOperatorSaves) {
   for (const DeterminismCheck check : {DeterminismCheck::kMetadata, DeterminismCheck::kValues}) {
     const at::Tensor bias = torch::randn({3});
     const at::Tensor x = leaf({2, 3});
@@ -129,7 +129,7 @@ TEST_F(CheckpointMutation, C040f_SoIsOneThatNoOperatorSaves) {
   }
 }
 
-TEST_F(CheckpointMutation, C040g_MutationMayBeAllowed) {
+TEST_F(CheckpointMutationTest, C040g_MutationMayBeAllowed) {
   const auto code = [](const at::Tensor& p, const at::Tensor& q) { return (p * q).sin(); };
   const at::Tensor a = leaf({3});
   const at::Tensor b = leaf({3});
@@ -143,7 +143,7 @@ TEST_F(CheckpointMutation, C040g_MutationMayBeAllowed) {
   expect_same_bits(gradients(y, {a, b, captured}), expected);
 }
 
-TEST_F(CheckpointMutation, C040h_AChangeThatNoReplayCanSeeIsNoError) {
+TEST_F(CheckpointMutationTest, C040h_AllowsChangesThatNoReplayCanSee) {
   const at::Tensor x = leaf({3});
   const at::Tensor input = x * 1;
   const at::Tensor y = checkpoint([](const at::Tensor& t) { return t * 2; }, input);
@@ -151,14 +151,14 @@ TEST_F(CheckpointMutation, C040h_AChangeThatNoReplayCanSeeIsNoError) {
   EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], torch::full({3}, 2.0)));
 }
 
-TEST_F(CheckpointMutation, C040i_TheResultMayBeChangedInPlace) {
+TEST_F(CheckpointMutationTest, C040i_AllowsResultToBeChangedInPlace) {
   const at::Tensor x = leaf({3});
   const at::Tensor y = checkpoint([](const at::Tensor& t) { return t.sin().exp(); }, x);
   y.mul_(2);  // without the region an error: exp needs its result
   EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], gradients(x.sin().exp() * 2, {x})[0]));
 }
 
-TEST_F(CheckpointMutation, C040j_AnInPlaceOperatorInsideIsNoMutation) {
+TEST_F(CheckpointMutationTest, C040j_InPlaceOperatorInsideIsNoMutation) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({3});
     const at::Tensor y =
@@ -167,14 +167,14 @@ TEST_F(CheckpointMutation, C040j_AnInPlaceOperatorInsideIsNoMutation) {
   });
 }
 
-TEST_F(CheckpointMutation, C040k_ARegionThatChangesItsInputSaysSoInBackward) {
+TEST_F(CheckpointMutationTest, C040k_ThrowsInBackwardForARegionThatChangesItsInput) {
   const at::Tensor x = leaf({3});
   const at::Tensor input = x * 1;
   const at::Tensor y = checkpoint([](at::Tensor t) { return t.mul_(2).exp().sin(); }, input);
   EXPECT_THAT(message_of(y, {x}), AllOf(HasSubstr("input tensor 0"), HasSubstr("in place")));
 }
 
-TEST_F(CheckpointMutation, C040l_WithoutGradModeTheCodeIsSimplyCalled) {
+TEST_F(CheckpointMutationTest, C040l_WithoutGradModeTheCodeIsSimplyCalled) {
   const torch::NoGradGuard no_grad;  // gone before TearDown looks
   int runs = 0;
   int contexts = 0;

@@ -39,7 +39,7 @@ struct Composition {
   std::function<Fn(const Wrap&)> build;
 };
 
-class CheckpointNested : public ConformanceTest {
+class CheckpointNestedTest : public ConformanceTest {
  protected:
   // Each composition, with early stop and without, gives what it gives with plain calls for
   // regions, and so does the gradient of it; and nothing of its graph outlives it.
@@ -70,7 +70,7 @@ class CheckpointNested : public ConformanceTest {
   }
 };
 
-TEST_F(CheckpointNested, C047_TheValueIsThatOfThePlainRun) {
+TEST_F(CheckpointNestedTest, C047_ReproducesTheValue) {
   expect_plain_results({
       {"c(f)", [](const Wrap& c) { return c(f); }},
       {"c(c(f))", [](const Wrap& c) { return c(c(f)); }},
@@ -78,7 +78,7 @@ TEST_F(CheckpointNested, C047_TheValueIsThatOfThePlainRun) {
   });
 }
 
-TEST_F(CheckpointNested, C048_TheFirstDerivativeIsThatOfThePlainRun) {
+TEST_F(CheckpointNestedTest, C048_ReproducesTheFirstDerivative) {
   expect_plain_results({
       {"grad(c(f))", [](const Wrap& c) { return grad(c(f)); }},
       {"grad(c(c(f)))", [](const Wrap& c) { return grad(c(c(f))); }},
@@ -87,7 +87,7 @@ TEST_F(CheckpointNested, C048_TheFirstDerivativeIsThatOfThePlainRun) {
   });
 }
 
-TEST_F(CheckpointNested, C049_TheSecondDerivativeIsThatOfThePlainRun) {
+TEST_F(CheckpointNestedTest, C049_ReproducesTheSecondDerivative) {
   expect_plain_results({
       {"grad(grad(c(f)))", [](const Wrap& c) { return grad(grad(c(f))); }},
       {"grad(c(grad(f)))", [](const Wrap& c) { return grad(c(grad(f))); }},
@@ -96,7 +96,7 @@ TEST_F(CheckpointNested, C049_TheSecondDerivativeIsThatOfThePlainRun) {
   });
 }
 
-TEST_F(CheckpointNested, C050_TheThirdDerivativeIsThatOfThePlainRun) {
+TEST_F(CheckpointNestedTest, C050_ReproducesTheThirdDerivative) {
   expect_plain_results({
       {"grad(grad(grad(c(f))))", [](const Wrap& c) { return grad(grad(grad(c(f)))); }},
       {"grad(c(grad(grad(c(f)))))", [](const Wrap& c) { return grad(c(grad(grad(c(f))))); }},
@@ -106,7 +106,7 @@ TEST_F(CheckpointNested, C050_TheThirdDerivativeIsThatOfThePlainRun) {
   });
 }
 
-TEST_F(CheckpointNested, C052_AGraphThatIsDroppedWithoutBackwardFreesAll) {
+TEST_F(CheckpointNestedTest, C052_GraphThatIsDroppedWithoutBackwardFreesAll) {
   const Wrap region = [](Fn fn) -> Fn {
     return [fn = std::move(fn)](const at::Tensor& x) { return checkpoint(fn, x); };
   };
@@ -121,7 +121,7 @@ TEST_F(CheckpointNested, C052_AGraphThatIsDroppedWithoutBackwardFreesAll) {
   }
 }
 
-TEST_F(CheckpointNested, C052b_ADroppedGraphOfARegionThatHoldsItsOwnResultByReference) {
+TEST_F(CheckpointNestedTest, C052b_FreesADroppedGraphThatHoldsItsOwnResult) {
   at::Tensor kept;
   {
     const at::Tensor x = leaf({3, 3});
@@ -134,7 +134,7 @@ TEST_F(CheckpointNested, C052b_ADroppedGraphOfARegionThatHoldsItsOwnResultByRefe
   EXPECT_EQ(live_frames(), 0);
 }
 
-TEST_F(CheckpointNested, C053_ARegionOfTwoRegions) {
+TEST_F(CheckpointNestedTest, C053_RunsARegionOfTwoRegions) {
   const auto both = [](const Wrap& c) -> Fn {
     return [first = c(f), second = c(g)](const at::Tensor& x) { return second(first(x)); };
   };
@@ -148,7 +148,7 @@ TEST_F(CheckpointNested, C053_ARegionOfTwoRegions) {
   });
 }
 
-TEST_F(CheckpointNested, C054_OtherThanTensorsGoInAndComeOut) {
+TEST_F(CheckpointNestedTest, C054_OtherThanTensorsGoInAndComeOut) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor a = leaf({3});
     const at::Tensor b = leaf({3});
@@ -172,7 +172,7 @@ struct Pair {
   at::Tensor second;
 };
 
-TEST_F(CheckpointNested, C055_ATensorInAStructAndACapturedOneGetTheirGradients) {
+TEST_F(CheckpointNestedTest, C055_TensorInAStructAndACapturedOneGetTheirGradients) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor a = leaf({3});
     const at::Tensor b = leaf({3});
@@ -202,7 +202,7 @@ class CountCalls final : public torch::autograd::FunctionPostHook {
   int& calls_;
 };
 
-TEST_F(CheckpointNested, C056_BackwardRunsOnTheGraphOfForward) {
+TEST_F(CheckpointNestedTest, C056_BackwardRunsOnTheGraphOfForward) {
   const Fn inner = [](const at::Tensor& t) { return checkpoint(f, t); };
   int calls = 0;
   int tensor_hook_calls = 0;
@@ -247,7 +247,7 @@ at::Tensor region_over_layer(auto run, int depth, const at::Tensor& x) {
       [run, depth](const at::Tensor& t) { return region_over_layer(run, depth - 1, layer(t)); }, x);
 }
 
-TEST_F(CheckpointNested, C047b_RegionsNestFiftyDeep) {
+TEST_F(CheckpointNestedTest, C047b_RegionsNestFiftyDeep) {
   constexpr int kDepth = 50;
   for (const bool early_stop : {true, false}) {
     expect_as_plain(
@@ -267,7 +267,7 @@ TEST_F(CheckpointNested, C047b_RegionsNestFiftyDeep) {
   }
 }
 
-TEST_F(CheckpointNested, C047c_RegionsFiftyDeepNeedFewerLayersOfMemoryThanThePlainRun) {
+TEST_F(CheckpointNestedTest, C047c_RegionsFiftyDeepNeedFewerLayersOfMemoryThanThePlainRun) {
   constexpr std::int64_t kWidth = 1 << 11;
   const auto peak = [&](auto run) {
     const at::Tensor x = leaf({kWidth});
@@ -283,7 +283,7 @@ TEST_F(CheckpointNested, C047c_RegionsFiftyDeepNeedFewerLayersOfMemoryThanThePla
   EXPECT_LE(of_regions, std::int64_t{16 * kWidth * sizeof(float)});
 }
 
-TEST_F(CheckpointNested, C047d_InputsOfRegionsInsideAreNotKept) {
+TEST_F(CheckpointNestedTest, C047d_InputsOfRegionsInsideAreNotKept) {
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const InRegion region{{.replay = replay}};
     const auto four_regions = [&](const at::Tensor& t) {

@@ -19,7 +19,7 @@ namespace {
 
 using testing::bitwise_equal;
 
-TEST(Checkpoint, C116_TheSecondArgumentMayBeAnUndefinedTensor) {
+TEST(CheckpointTest, C116_AllowsSecondArgumentToBeAnUndefinedTensor) {
   const auto x = at::ones({5}).requires_grad_();
   const auto y = checkpoint(
       [](const at::Tensor& a, const at::Tensor& b) { return b.defined() ? a * b : a.exp(); }, x,
@@ -28,7 +28,7 @@ TEST(Checkpoint, C116_TheSecondArgumentMayBeAnUndefinedTensor) {
   EXPECT_TRUE(bitwise_equal(x.grad(), at::ones({5}).exp()));
 }
 
-TEST(Checkpoint, C116_TheSecondArgumentMayBeNullopt) {
+TEST(CheckpointTest, C116_AllowsSecondArgumentToBeNullopt) {
   const auto x = at::ones({5}).requires_grad_();
   const auto region = [](const at::Tensor& a, const std::optional<at::Tensor>& b) {
     return b ? a * *b : a.exp();
@@ -40,7 +40,7 @@ TEST(Checkpoint, C116_TheSecondArgumentMayBeNullopt) {
   EXPECT_TRUE(bitwise_equal(x.grad(), at::full({5}, 3.0)));
 }
 
-TEST(Checkpoint, C116b_AResultMayBeNulloptOrUndefinedOrATupleOfOne) {
+TEST(CheckpointTest, C116b_AllowsResultToBeNulloptOrUndefinedOrATupleOfOne) {
   const auto x = at::ones({5}).requires_grad_();
   const std::optional<at::Tensor> nothing = checkpoint(
       [](const at::Tensor& a) { return a.numel() > 9 ? std::optional(a.exp()) : std::nullopt; }, x);
@@ -52,7 +52,7 @@ TEST(Checkpoint, C116b_AResultMayBeNulloptOrUndefinedOrATupleOfOne) {
   EXPECT_TRUE(bitwise_equal(x.grad(), at::ones({5}).exp()));
 }
 
-TEST(Checkpoint, C118_NumbersAndTextPassThrough) {
+TEST(CheckpointTest, C118_NumbersAndTextPassThrough) {
   int runs = 0;
   const std::tuple<int, std::string> result = checkpoint(
       [&runs](int a, double b, const std::string& text) {
@@ -65,7 +65,7 @@ TEST(Checkpoint, C118_NumbersAndTextPassThrough) {
   EXPECT_EQ(engine_internal::Frame::live_count(), 0);
 }
 
-TEST(Checkpoint, C119_OneResultWithoutGradIsFine) {
+TEST(CheckpointTest, C119_OneResultWithoutGradIsFine) {
   const auto x = at::randn({4}).requires_grad_();
   const auto [with, without] =
       checkpoint([](const at::Tensor& a) { return std::tuple(a.exp(), a.detach().exp()); }, x);
@@ -75,7 +75,7 @@ TEST(Checkpoint, C119_OneResultWithoutGradIsFine) {
   EXPECT_TRUE(bitwise_equal(x.grad(), x.detach().exp()));
 }
 
-TEST(Checkpoint, C119_NoResultWithGradIsNoErrorAndSavesNothing) {
+TEST(CheckpointTest, C119_NoResultWithGradIsNoErrorAndSavesNothing) {
   const std::int64_t frames = engine_internal::Frame::live_count();
   const auto x = at::randn({4});
   const auto y = checkpoint([](const at::Tensor& a) { return a.exp(); }, x);

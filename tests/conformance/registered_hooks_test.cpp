@@ -41,7 +41,7 @@ Node& node_of(const at::Tensor& output) {
 }
 
 // In every test the library is installed, because a region ran.
-class RegisteredHooks : public ::testing::Test {
+class RegisteredHooksTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     checkpoint([](const at::Tensor& x) { return x.exp(); }, leaf()).sum().backward();
@@ -59,7 +59,7 @@ at::Tensor gradient_of_square(const std::function<at::Tensor(const at::Tensor&)>
   return a.grad();
 }
 
-TEST_F(RegisteredHooks, C124_BackwardUsesWhatUnpackReturns) {
+TEST_F(RegisteredHooksTest, C124_BackwardUsesWhatUnpackReturns) {
   const auto a = leaf().detach();
   EXPECT_TRUE(bitwise_equal(gradient_of_square(identity, identity, identity), 2 * a));
   EXPECT_TRUE(bitwise_equal(gradient_of_square(identity, times(2), times(0.5)), 2 * a));
@@ -69,7 +69,7 @@ TEST_F(RegisteredHooks, C124_BackwardUsesWhatUnpackReturns) {
   EXPECT_TRUE(bitwise_equal(gradient_of_square(doubled, times(2), identity), 12 * a));
 }
 
-TEST_F(RegisteredHooks, C124_AnUnpackedTensorKeepsItsPlaceInTheGraph) {
+TEST_F(RegisteredHooksTest, C124_UnpackedTensorKeepsItsPlaceInTheGraph) {
   const at::Tensor a = leaf();
   const at::Tensor b = a * 2;
   const at::Tensor of_leaf = a * a;
@@ -89,7 +89,7 @@ TEST_F(RegisteredHooks, C124_AnUnpackedTensorKeepsItsPlaceInTheGraph) {
   EXPECT_TRUE(bitwise_equal(unpacked.detach(), b.detach()));
 }
 
-TEST_F(RegisteredHooks, C124_DoubleBackwardThroughIdentityHooksIsRight) {
+TEST_F(RegisteredHooksTest, C124_DoubleBackwardThroughIdentityHooksIsRight) {
   const at::Tensor a = leaf();
   const at::Tensor y = a * a;
   auto& node = node_of<MulBackward0>(y);
@@ -117,7 +117,7 @@ static_assert(hooks_internal::PackUnpack<Fitting>);
 static_assert(!hooks_internal::PackUnpack<ReturnsNoTensor>);
 static_assert(!hooks_internal::PackUnpack<WrongArity>);
 
-TEST_F(RegisteredHooks, C125_AnUnpackThatReturnsNoTensorIsAnError) {
+TEST_F(RegisteredHooksTest, C125_ThrowsForUnpackThatReturnsNoTensor) {
   const at::Tensor a = leaf();
   const at::Tensor square = a * a;
   register_saved_tensor_hooks(node_of<MulBackward0>(square).self_, identity,
@@ -127,7 +127,7 @@ TEST_F(RegisteredHooks, C125_AnUnpackThatReturnsNoTensorIsAnError) {
                   HasSubstr("Output of saved tensor unpack_hook expected to be a Tensor")));
 }
 
-TEST_F(RegisteredHooks, C126_APackThatChangesItsInputInPlaceIsAnError) {
+TEST_F(RegisteredHooksTest, C126_ThrowsForPackThatChangesItsInputInPlace) {
   const auto change = [](at::Tensor tensor) { return tensor.mul_(2); };
   const auto is_refused = ThrowsMessage<c10::Error>(
       HasSubstr("A saved tensor pack hook is modifying its input in place."));
@@ -140,7 +140,7 @@ TEST_F(RegisteredHooks, C126_APackThatChangesItsInputInPlaceIsAnError) {
   EXPECT_THAT([&] { b* b; }, is_refused);
 }
 
-TEST_F(RegisteredHooks, C128_ASavedResultComesBackWithItsNode) {
+TEST_F(RegisteredHooksTest, C128_SavedResultComesBackWithItsNode) {
   const at::Tensor a = leaf();
   const at::Tensor y = a.exp();
   auto& node = node_of<ExpBackward0>(y);
@@ -152,7 +152,7 @@ TEST_F(RegisteredHooks, C128_ASavedResultComesBackWithItsNode) {
   EXPECT_TRUE(bitwise_equal(a.grad(), a.detach().exp()));
 }
 
-TEST_F(RegisteredHooks, C144_WithoutHooksSavedInputsComeBackAsTheSameObject) {
+TEST_F(RegisteredHooksTest, C144_WithoutHooksSavedInputsComeBackAsTheSameObject) {
   const at::Tensor a = leaf();
   const at::Tensor b = a * 2;
   const at::Tensor of_leaf = a * a;
@@ -161,7 +161,7 @@ TEST_F(RegisteredHooks, C144_WithoutHooksSavedInputsComeBackAsTheSameObject) {
   EXPECT_TRUE(node_of<MulBackward0>(of_other).self_.unpack().is_same(b));
 }
 
-TEST_F(RegisteredHooks, C144_WithoutHooksASavedResultComesBackAsAnEqualObject) {
+TEST_F(RegisteredHooksTest, C144_WithoutHooksASavedResultComesBackAsAnEqualObject) {
   const at::Tensor a = leaf();
   const at::Tensor y = a.exp();
   auto& node = node_of<ExpBackward0>(y);
@@ -173,7 +173,7 @@ TEST_F(RegisteredHooks, C144_WithoutHooksASavedResultComesBackAsAnEqualObject) {
               ThrowsMessage<c10::Error>(HasSubstr("after they have already been freed")));
 }
 
-TEST_F(RegisteredHooks, C145_AnAbsentOrFreedSavedTensorTakesNoHooks) {
+TEST_F(RegisteredHooksTest, C145_AbsentOrFreedSavedTensorTakesNoHooks) {
   const at::Tensor a = leaf();
   const at::Tensor constant = leaf().detach();
   const at::Tensor y = a * constant;  // `self` is not needed, so it is not saved

@@ -35,7 +35,7 @@ PolicyHolder saving_all() {
   return [](const PolicyContext&) { return CheckpointPolicy::PREFER_SAVE; };
 }
 
-class CheckpointSelective : public ConformanceTest {
+class CheckpointSelectiveTest : public ConformanceTest {
  protected:
   // Bytes that live between forward and backward, and the matmuls that backward runs.
   struct Cost {
@@ -70,30 +70,30 @@ class CheckpointSelective : public ConformanceTest {
 
 constexpr std::int64_t kMatrix = 512 * 512 * 4;
 
-TEST_F(CheckpointSelective, C066_WithoutARegionTwoMatricesAreKept) {
+TEST_F(CheckpointSelectiveTest, C066_WithoutARegionTwoMatricesAreKept) {
   EXPECT_EQ(cost_of(multiply), (Cost{2 * kMatrix, 2}));
 }
 
-TEST_F(CheckpointSelective, C067_InARegionNoneIsAndAMatmulIsRunAgain) {
+TEST_F(CheckpointSelectiveTest, C067_KeepsNoMatrixInARegionAndRepeatsAMatmul) {
   EXPECT_EQ(
       cost_of([](const at::Tensor& x, const at::Tensor& y) { return checkpoint(multiply, x, y); }),
       (Cost{0, 3}));
 }
 
-TEST_F(CheckpointSelective, C068_AListOfOperatorsKeepsTheirResults) {
+TEST_F(CheckpointSelectiveTest, C068_ListOfOperatorsKeepsTheirResults) {
   EXPECT_EQ(cost_of_policy(policies::save_operators({"aten::mm"})), (Cost{kMatrix, 2}));
 }
 
-TEST_F(CheckpointSelective, C069_SoDoesAFunction) {
+TEST_F(CheckpointSelectiveTest, C069_DeterminesAFunctionAsWell) {
   EXPECT_EQ(cost_of_policy(saving({"aten::mm"})), (Cost{kMatrix, 2}));
 }
 
-TEST_F(CheckpointSelective, C070_AFunctionMayAnswerYesOrNo) {
+TEST_F(CheckpointSelectiveTest, C070_AcceptsAPredicate) {
   EXPECT_EQ(cost_of_policy([](const PolicyContext& c) { return c.op() == "aten::mm"; }),
             (Cost{kMatrix, 2}));
 }
 
-TEST_F(CheckpointSelective, C072_DetachAndQueriesAreNotOffered) {
+TEST_F(CheckpointSelectiveTest, C072_DetachAndQueriesAreNotOffered) {
   std::vector<std::string> asked;
   const PolicyHolder policy = [&asked](const PolicyContext& context) {
     asked.emplace_back(context.op());
@@ -113,27 +113,27 @@ TEST_F(CheckpointSelective, C072_DetachAndQueriesAreNotOffered) {
   expect_same_bits(gradients(y, {x}), gradients(same, {x}));
 }
 
-TEST_F(CheckpointSelective, C073_ANameThatIsNoOperatorIsRefused) {
+TEST_F(CheckpointSelectiveTest, C073_RefusesNameThatIsNoOperator) {
   EXPECT_THAT([] { std::ignore = policies::save_operators({"aten::mmm"}); },
               ThrowsMessage<std::invalid_argument>(
                   HasSubstr("there is no such operator; received 'aten::mmm'")));
 }
 
-TEST_F(CheckpointSelective, C074_ANameThatLeavesAChoiceOfOverloadsIsRefused) {
+TEST_F(CheckpointSelectiveTest, C074_RefusesNameThatLeavesAChoiceOfOverloads) {
   EXPECT_THAT([] { std::ignore = policies::save_operators({"aten::add"}); },
               ThrowsMessage<std::invalid_argument>(
                   AllOf(HasSubstr("several overloads"), HasSubstr("aten::add.Tensor"))));
 }
 
-TEST_F(CheckpointSelective, C075_WhatIsNeitherPolicyNorCallableDoesNotCompile) {
+TEST_F(CheckpointSelectiveTest, C075_DoesNotCompileForOtherTypes) {
   static_assert(!std::is_constructible_v<PolicyHolder, int>);
   static_assert(!std::is_constructible_v<PolicyHolder, std::vector<std::string>>);
   static_assert(!std::is_constructible_v<PolicyHolder, int (*)(const PolicyContext&)>);
-  EXPECT_THROW(PolicyHolder(std::function<CheckpointPolicy(const PolicyContext&)>()),
-               std::invalid_argument);
+  EXPECT_THAT([&] { PolicyHolder(std::function<CheckpointPolicy(const PolicyContext&)>()); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("received an empty std::function")));
 }
 
-TEST_F(CheckpointSelective, C076_APolicyIsAskedInForwardOnlyAndMayCount) {
+TEST_F(CheckpointSelectiveTest, C076_AsksAPolicyInForwardOnly) {
   std::vector<int> calls;
   const PolicyHolder policy = [&calls](const PolicyContext& context) {
     EXPECT_FALSE(is_recomputing());
@@ -148,7 +148,7 @@ TEST_F(CheckpointSelective, C076_APolicyIsAskedInForwardOnlyAndMayCount) {
   EXPECT_THAT(calls, ElementsAre(1, 2, 3));
 }
 
-TEST_F(CheckpointSelective, C077_AKeptResultIsPartOfNoGraph) {
+TEST_F(CheckpointSelectiveTest, C077_KeptResultIsPartOfNoGraph) {
   const at::Tensor x = leaf({8});
   at::Tensor y = checkpoint(
       {.policy = saving_all()}, [](const at::Tensor& t) { return t.sin().exp().tanh(); }, x);
@@ -159,7 +159,7 @@ TEST_F(CheckpointSelective, C077_AKeptResultIsPartOfNoGraph) {
   EXPECT_EQ(nodes_alive(), 0U);
 }
 
-TEST_F(CheckpointSelective, C078_WithoutABackwardAKeptResultIsFreedAtOnce) {
+TEST_F(CheckpointSelectiveTest, C078_WithoutABackwardAKeptResultIsFreedAtOnce) {
   const at::Tensor x = leaf({512});
   const std::int64_t before = live_cpu_bytes();
   {
@@ -179,7 +179,7 @@ PolicyHolder must_run_the_write_again() {
   };
 }
 
-TEST_F(CheckpointSelective, C080_AKeptResultThatWasChangedIsAnErrorThatNamesIt) {
+TEST_F(CheckpointSelectiveTest, C080_NamesKeptResultThatWasChangedInError) {
   const at::Tensor x = leaf({3});
   at::Tensor kept;
   const at::Tensor y = checkpoint(
@@ -198,7 +198,7 @@ TEST_F(CheckpointSelective, C080_AKeptResultThatWasChangedIsAnErrorThatNamesIt) 
 }
 
 // By the region itself, and the policy insists on both.
-TEST_F(CheckpointSelective, C080a_AKeptResultIsKeptAsItWasBeforeAWriteThatIsRunAgain) {
+TEST_F(CheckpointSelectiveTest, C080a_KeptResultIsKeptAsItWasBeforeAWriteThatIsRunAgain) {
   const at::Tensor x = leaf({3});
   const Tensors expected = gradients(sine_doubled_in_place(x), {x});
   const at::Tensor y = checkpoint({.policy = must_run_the_write_again()}, sine_doubled_in_place, x);
@@ -207,7 +207,7 @@ TEST_F(CheckpointSelective, C080a_AKeptResultIsKeptAsItWasBeforeAWriteThatIsRunA
   expect_same_bits(gradients(y, {x}), expected);
 }
 
-TEST_F(CheckpointSelective, C081_MutationMayBeAllowedAndTheGradientIsRight) {
+TEST_F(CheckpointSelectiveTest, C081_MutationMayBeAllowedAndTheGradientIsRight) {
   const at::Tensor x = leaf({3});
   const at::Tensor y =
       checkpoint({.policy = must_run_the_write_again(), .allow_cache_entry_mutation = true},
@@ -215,7 +215,7 @@ TEST_F(CheckpointSelective, C081_MutationMayBeAllowedAndTheGradientIsRight) {
   expect_same_bits(gradients(y, {x}), gradients(sine_doubled_in_place(x), {x}));
 }
 
-TEST_F(CheckpointSelective, C081a_AWriteThatMayBeLeftOutFollowsItsParent) {
+TEST_F(CheckpointSelectiveTest, C081a_OmittableWriteFollowsItsParent) {
   for (const auto& ops : {std::vector<std::string>{"aten::sin"},
                           {"aten::mul_"},
                           {"aten::sin", "aten::mul_"},
@@ -226,7 +226,7 @@ TEST_F(CheckpointSelective, C081a_AWriteThatMayBeLeftOutFollowsItsParent) {
   }
 }
 
-TEST_F(CheckpointSelective, C081b_AKeptResultChangedOutsideIsFound) {
+TEST_F(CheckpointSelectiveTest, C081b_KeptResultChangedOutsideIsFound) {
   for (const bool allow : {false, true}) {
     const at::Tensor x = leaf({3});
     at::Tensor sine;
@@ -251,7 +251,7 @@ TEST_F(CheckpointSelective, C081b_AKeptResultChangedOutsideIsFound) {
 }
 
 // Upstream: an error. Here kept results stay as long as somebody may ask for them.
-TEST_F(CheckpointSelective, C084_BackwardMayBeRepeated) {
+TEST_F(CheckpointSelectiveTest, C084_BackwardMayBeRepeated) {
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
       {.policy = saving({"aten::mm"})},
@@ -266,7 +266,7 @@ TEST_F(CheckpointSelective, C084_BackwardMayBeRepeated) {
   }
 }
 
-TEST_F(CheckpointSelective, C085_AnotherOperatorInTheReplayIsNamed) {
+TEST_F(CheckpointSelectiveTest, C085_AnotherOperatorInTheReplayIsNamed) {
   const at::Tensor x = leaf({4});
   const auto code = [](const at::Tensor& t) {
     return is_recomputing() ? t.cos().exp() : t.sin().exp();
@@ -278,7 +278,7 @@ TEST_F(CheckpointSelective, C085_AnotherOperatorInTheReplayIsNamed) {
                   "aten::sin")));
 }
 
-TEST_F(CheckpointSelective, C086_SoIsAFurtherOne) {
+TEST_F(CheckpointSelectiveTest, C086_NamesAFurtherOperatorInTheReplay) {
   const at::Tensor x = leaf({4});
   const auto code = [](const at::Tensor& t) {
     const at::Tensor y = t.sin();
@@ -290,7 +290,7 @@ TEST_F(CheckpointSelective, C086_SoIsAFurtherOne) {
       ThrowsMessage<DeterminismError>(HasSubstr("operator 1 of the recomputation is aten::mul")));
 }
 
-TEST_F(CheckpointSelective, C086a_TwoKeptResultsInAnotherOrderAreFound) {
+TEST_F(CheckpointSelectiveTest, C086a_TwoKeptResultsInAnotherOrderAreFound) {
   const at::Tensor x = leaf({4, 4});
   const auto code = [](const at::Tensor& t) {
     const bool swap = is_recomputing();
@@ -300,10 +300,11 @@ TEST_F(CheckpointSelective, C086a_TwoKeptResultsInAnotherOrderAreFound) {
   };
   const at::Tensor y = checkpoint(
       {.policy = saving({"aten::mm"}), .determinism_check = DeterminismCheck::kValues}, code, x);
-  EXPECT_THROW(y.sum().backward(), DeterminismError);
+  EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<DeterminismError>(HasSubstr(
+                                               "have different contents than during the forward")));
 }
 
-TEST_F(CheckpointSelective, C087_ProfilerRangesDoNotCount) {
+TEST_F(CheckpointSelectiveTest, C087_ProfilerRangesDoNotCount) {
   const at::Tensor x = leaf({4});
   const at::Tensor y = checkpoint(
       {.policy = saving({"aten::exp"})},
@@ -319,7 +320,7 @@ TEST_F(CheckpointSelective, C087_ProfilerRangesDoNotCount) {
   expect_same_bits(gradients(y, {x}), gradients(x.sin().exp().sin(), {x}));
 }
 
-TEST_F(CheckpointSelective, C089_KeptResultsGoThroughTheSurroundingHooksIfAsked) {
+TEST_F(CheckpointSelectiveTest, C089_KeptResultsGoThroughTheSurroundingHooksIfAsked) {
   for (const bool respect : {false, true}) {
     std::vector<at::Tensor> packed;
     const at::Tensor x = leaf({4});
@@ -378,7 +379,7 @@ Tensors with_autocast(bool enabled, Code&& code) {
   return result;
 }
 
-TEST_F(CheckpointSelective, C090_TenBlocksAreAsWithoutRegions) {
+TEST_F(CheckpointSelectiveTest, C090_TenBlocksAreAsWithoutRegions) {
   for (const bool autocast : {false, true}) {
     for (const bool input_grad : {false, true}) {
       torch::manual_seed(3);
@@ -410,7 +411,7 @@ TEST_F(CheckpointSelective, C090_TenBlocksAreAsWithoutRegions) {
   }
 }
 
-TEST_F(CheckpointSelective, C091_WithoutGradModeNothingIsKept) {
+TEST_F(CheckpointSelectiveTest, C091_WithoutGradModeNothingIsKept) {
   Mlp block;
   const at::Tensor x = leaf({4, 8});
   const at::NoGradGuard no_grad;
@@ -421,7 +422,7 @@ TEST_F(CheckpointSelective, C091_WithoutGradModeNothingIsKept) {
   EXPECT_EQ(live_cpu_bytes() - bytes, 4 * 8 * 4);
 }
 
-TEST_F(CheckpointSelective, C092_AttentionWithAResidualIsAsWithoutRegions) {
+TEST_F(CheckpointSelectiveTest, C092_AttentionWithAResidualIsAsWithoutRegions) {
   for (const double dropout : {0.0, 0.3}) {
     const auto code = [dropout](const at::Tensor& t) {
       return at::scaled_dot_product_attention(t.sin(), t.cos(), t, {}, dropout) + t;
@@ -436,7 +437,7 @@ TEST_F(CheckpointSelective, C092_AttentionWithAResidualIsAsWithoutRegions) {
   }
 }
 
-TEST_F(CheckpointSelective, C093_TheOperatorsOfARegionAreThoseThatAutogradSees) {
+TEST_F(CheckpointSelectiveTest, C093_OperatorsOfARegionAreThoseThatAutogradSees) {
   std::vector<std::string> asked;
   const PolicyHolder policy = [&asked](const PolicyContext& context) {
     asked.emplace_back(context.op());

@@ -16,7 +16,7 @@
 namespace reprise::testing::threads_test {
 namespace {
 
-class CheckpointThreads : public ConformanceTest {};
+class CheckpointThreadsTest : public ConformanceTest {};
 
 at::Tensor f(const at::Tensor& x) { return torch::dropout(x.sin().exp(), 0.5, true).mm(x).sin(); }
 
@@ -43,7 +43,7 @@ struct Reentrant : torch::autograd::Function<Reentrant<Run>> {
   }
 };
 
-TEST_F(CheckpointThreads, C005b_BackwardsNestDeeperThanLibTorchsStackLimit) {
+TEST_F(CheckpointThreadsTest, C005b_BackwardsNestDeeperThanLibTorchsStackLimit) {
   constexpr std::int64_t kDepth = 130;  // beyond 60, LibTorch goes on on threads of a pool
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({4});
@@ -73,7 +73,7 @@ at::Tensor train(auto run, std::uint64_t seed) {
   return weight.detach();
 }
 
-TEST_F(CheckpointThreads, C015b_TwoThreadsTrainTwoModelsAtOnce) {
+TEST_F(CheckpointThreadsTest, C015b_TwoThreadsTrainTwoModelsAtOnce) {
   const Tensors expected = {train(Plain{}, 1), train(Plain{}, 2)};
   Tensors trained(2);
   std::vector<std::thread> threads;
@@ -86,7 +86,7 @@ TEST_F(CheckpointThreads, C015b_TwoThreadsTrainTwoModelsAtOnce) {
   expect_same_bits(trained, expected);
 }
 
-TEST_F(CheckpointThreads, C015c_AGraphMayGoBackwardOnAnotherThread) {
+TEST_F(CheckpointThreadsTest, C015c_AllowsGraphToGoBackwardOnAnotherThread) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({4, 4});
     const at::Tensor y = run(f, run(f, x));
@@ -95,7 +95,7 @@ TEST_F(CheckpointThreads, C015c_AGraphMayGoBackwardOnAnotherThread) {
   });
 }
 
-TEST_F(CheckpointThreads, C015d_TwoThreadsGoBackwardOverOneGraphAtOnce) {
+TEST_F(CheckpointThreadsTest, C015d_TwoThreadsGoBackwardOverOneGraphAtOnce) {
   const auto code = [](const at::Tensor& t) {
     at::Tensor y = t;
     for (int i = 0; i < 10; ++i) {

@@ -32,7 +32,7 @@ struct WorksInItsDestructor {
   }
 };
 
-class CheckpointUnwinding : public ConformanceTest {
+class CheckpointUnwindingTest : public ConformanceTest {
  protected:
   void expect_right_gradient(bool records_a_graph) {
     int destroyed = 0;
@@ -51,15 +51,15 @@ class CheckpointUnwinding : public ConformanceTest {
   }
 };
 
-TEST_F(CheckpointUnwinding, C021_TheEndOfAReplayPassesThroughDestructorsThatWork) {
+TEST_F(CheckpointUnwindingTest, C021_EndOfAReplayPassesThroughDestructorsThatWork) {
   expect_right_gradient(/*records_a_graph=*/false);
 }
 
-TEST_F(CheckpointUnwinding, C021a_TheEndOfAReplayPassesThroughDestructorsThatRecordAGraph) {
+TEST_F(CheckpointUnwindingTest, C021a_EndOfAReplayPassesThroughDestructorsThatRecordAGraph) {
   expect_right_gradient(/*records_a_graph=*/true);
 }
 
-TEST_F(CheckpointUnwinding, C021b_CodeThatCatchesTheUsualExceptionsIsEndedAllTheSame) {
+TEST_F(CheckpointUnwindingTest, C021b_CodeThatCatchesTheUsualExceptionsIsEndedAllTheSame) {
   int caught = 0;
   int behind = 0;
   const at::Tensor x = leaf({3});
@@ -82,7 +82,7 @@ TEST_F(CheckpointUnwinding, C021b_CodeThatCatchesTheUsualExceptionsIsEndedAllThe
   EXPECT_EQ(behind, 1);
 }
 
-TEST_F(CheckpointUnwinding, C021c_CodeThatCatchesEverythingGetsTheRightGradient) {
+TEST_F(CheckpointUnwindingTest, C021c_CodeThatCatchesEverythingGetsTheRightGradient) {
   for (const bool early_stop : {true, false}) {
     const auto code = [](const at::Tensor& t) {
       at::Tensor z = t.sin();
@@ -101,7 +101,7 @@ TEST_F(CheckpointUnwinding, C021c_CodeThatCatchesEverythingGetsTheRightGradient)
   }
 }
 
-TEST_F(CheckpointUnwinding, C021d_CodeThatTranslatesExceptionsGetsTheRightGradient) {
+TEST_F(CheckpointUnwindingTest, C021d_CodeThatTranslatesExceptionsGetsTheRightGradient) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor z = t.sin();
     try {
@@ -128,7 +128,7 @@ struct SavesItsResult : torch::autograd::Function<SavesItsResult> {
   }
 };
 
-TEST_F(CheckpointUnwinding, C021e_AnEndInsideACustomFunctionFreesItsTensors) {
+TEST_F(CheckpointUnwindingTest, C021e_FreesTensorsOfAScopeThatEndsInsideACustomFunction) {
   for (const bool early_stop : {false, true}) {
     SCOPED_TRACE(early_stop ? "early stop" : "no early stop");
     const at::Tensor x = leaf({3});

@@ -25,7 +25,7 @@ namespace {
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
 using testing::live_pinned_bytes;
 
-TEST(HostStore, GradientsAreThoseWithoutUnderEachDelay) {
+TEST(HostStoreTest, GradientsAreThoseWithoutUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());
   const std::vector<std::shared_ptr<ActivationStore>> stores = {
@@ -42,7 +42,7 @@ TEST(HostStore, GradientsAreThoseWithoutUnderEachDelay) {
   }
 }
 
-TEST(DiskStore, GradientsAreThoseWithoutUnderEachDelay) {
+TEST(DiskStoreTest, GradientsAreThoseWithoutUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());
   const std::vector<std::shared_ptr<ActivationStore>> stores = {
@@ -58,7 +58,7 @@ TEST(DiskStore, GradientsAreThoseWithoutUnderEachDelay) {
 }
 
 // Lossy, but the same wherever the bytes are.
-TEST(QuantizedStore, OnTheHostAsOnTheDevice) {
+TEST(QuantizedStoreTest, QuantizesOnTheHostAsOnTheDevice) {
   const Net net;
   for (const bool stochastic : {false, true}) {
     const auto quantized = [stochastic] {
@@ -73,7 +73,7 @@ TEST(QuantizedStore, OnTheHostAsOnTheDevice) {
   }
 }
 
-TEST(HostStore, InputsOfRegionsUnderEachDelay) {
+TEST(HostStoreTest, InputsOfRegionsUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());
   for (const auto& delays : delay_cases()) {
@@ -96,7 +96,7 @@ TEST(HostStore, InputsOfRegionsUnderEachDelay) {
 }
 
 // Each copy of a step fails once: the error surfaces, and the next step is clean.
-TEST(HostStore, AfterAFailedCopyTheNextStepIsClean) {
+TEST(HostStoreTest, AfterAFailedCopyTheNextStepIsClean) {
   const Net net;
   const std::int64_t device_bytes = settled_device_bytes();
   const auto expected = net.gradients(net.forward());
@@ -111,7 +111,7 @@ TEST(HostStore, AfterAFailedCopyTheNextStepIsClean) {
   };
   step();
   settle(*store);
-  const std::size_t host_bytes = store->counters().host_bytes;
+  const std::int64_t host_bytes = store->counters().host_bytes;
   int failures = 0;
   for (bool has_failed = true; has_failed; ++failures) {
     {
@@ -135,7 +135,7 @@ TEST(HostStore, AfterAFailedCopyTheNextStepIsClean) {
   EXPECT_GT(failures, 10);
 }
 
-TEST(HostStore, AFailureOfTheNextStoreLosesNothing) {
+TEST(HostStoreTest, FailureOfTheNextStoreLosesNothing) {
   class Failing final : public ActivationStore {
    public:
     std::unique_ptr<StoredTensor> put(const at::Tensor& /*tensor*/) override {
@@ -146,12 +146,13 @@ TEST(HostStore, AFailureOfTheNextStoreLosesNothing) {
   const auto store = host | std::make_shared<Failing>();
   const auto first = store->put(on_device(at::ones({2000})));
   const auto second = store->put(on_device(at::ones({2000})));  // the first goes to the host
-  EXPECT_THROW(store->put(on_device(at::ones({2000}))), std::runtime_error);
+  EXPECT_THAT([&] { store->put(on_device(at::ones({2000}))); },
+              ::testing::ThrowsMessage<std::runtime_error>(::testing::HasSubstr("full as well")));
   EXPECT_EQ(first->get().cpu().sum().item<float>(), 2000);
   EXPECT_EQ(second->get().cpu().sum().item<float>(), 2000);
 }
 
-TEST(HostStore, TwoHundredStepsDoNotGrow) {
+TEST(HostStoreTest, TwoHundredStepsDoNotGrow) {
   const Net net;
   const auto store = stores::host(all());
   const std::int64_t device_bytes = settled_device_bytes();
@@ -175,7 +176,7 @@ TEST(HostStore, TwoHundredStepsDoNotGrow) {
   EXPECT_EQ(store->counters().host_bytes, 0U);
 }
 
-TEST(SaveOnCpuGuard, GradientsAreThoseWithoutUnderEachDelay) {
+TEST(SaveOnCpuGuardTest, GradientsAreThoseWithoutUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());
   for (const auto& delays : delay_cases()) {
@@ -193,9 +194,9 @@ TEST(SaveOnCpuGuard, GradientsAreThoseWithoutUnderEachDelay) {
   }
 }
 
-TEST(SaveOnCpuGuard, KeepsAsMuchOnTheDeviceAsItMay) {
+TEST(SaveOnCpuGuardTest, KeepsAsMuchOnTheDeviceAsItMay) {
   const at::Tensor x = on_device(at::ones({1000})).requires_grad_();
-  for (const std::size_t budget : {0U, 4000U, 11999U, 12000U}) {
+  for (const std::int64_t budget : {0, 4000, 11999, 12000}) {
     const std::int64_t before = settled_device_bytes();
     at::Tensor y = x;
     {
@@ -206,11 +207,11 @@ TEST(SaveOnCpuGuard, KeepsAsMuchOnTheDeviceAsItMay) {
     }
     const at::Tensor loss = y.sum();
     y.reset();
-    EXPECT_TRUE(device_bytes_come_to(before + static_cast<std::int64_t>(budget / 4000 * 4000) + 4));
+    EXPECT_TRUE(device_bytes_come_to(before + budget / 4000 * 4000 + 4));
   }
 }
 
-TEST(SaveOnCpuGuard, AChangeInPlaceAfterwardsIsNotSeen) {
+TEST(SaveOnCpuGuardTest, ChangeInPlaceAfterwardsIsNotSeen) {
   const at::Tensor x = on_device(at::ones({1000})).requires_grad_();
   const DelayGuard delays({.copy_out = milliseconds(10)});
   at::Tensor y;

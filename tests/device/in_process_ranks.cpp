@@ -138,7 +138,7 @@ class OnAllRanks final : public StoredTensor {
     return tensor;
   }
 
-  [[nodiscard]] std::size_t device_bytes() const override { return ranks_.back()->device_bytes(); }
+  [[nodiscard]] std::int64_t device_bytes() const override { return ranks_.back()->device_bytes(); }
 
  private:
   std::vector<std::unique_ptr<StoredTensor>> ranks_;

@@ -22,7 +22,7 @@ namespace reprise::lossless_stores_test {
 namespace {
 
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
-using store_cases::LosslessStore;
+using store_cases::LosslessStoreTest;
 using store_cases::StoreCase;
 
 using MakeStore = std::function<std::shared_ptr<ActivationStore>()>;
@@ -38,7 +38,7 @@ auto compressed(double max_ratio) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    OnTheTestDevice, LosslessStore,
+    OnTheTestDevice, LosslessStoreTest,
     ::testing::Values(
         on_test_device("device", stores::device), on_test_device("packed", packed),
         on_test_device("packed_with_constants",
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 // A kernel still has to write what is put, and one that is queued later overwrites its memory.
-TEST_P(LosslessStore, KeepsWhatTheStreamWillHaveWritten) {
+TEST_P(LosslessStoreTest, KeepsWhatTheStreamWillHaveWritten) {
   const at::Tensor values = at::arange(3000, at::kFloat);
   const at::Tensor ones = on_device(at::ones({3000}));
   at::Tensor found;

@@ -44,14 +44,14 @@ using testing::Tensors;
 using PretendingGuard = c10::impl::FakeGuardImpl<c10::DeviceType::CUDA>;
 C10_REGISTER_GUARD_IMPL(CUDA, PretendingGuard);
 
-using NoGpu = testing::ConformanceTest;
+using NoGpuTest = testing::ConformanceTest;
 
-TEST_F(NoGpu, IsAnAcceleratorWithPretendedDevices) {
+TEST_F(NoGpuTest, IsAnAcceleratorWithPretendedDevices) {
   ASSERT_EQ(at::getAccelerator(), at::kCUDA);
   ASSERT_GT(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount(), 0);
 }
 
-TEST_F(NoGpu, DoesNotKeepRegionsFromRunning) {
+TEST_F(NoGpuTest, DoesNotKeepRegionsFromRunning) {
   const auto body = [&](auto run) -> Tensors {
     const at::Tensor x = leaf({3, 4});
     const at::Tensor y =
@@ -62,7 +62,7 @@ TEST_F(NoGpu, DoesNotKeepRegionsFromRunning) {
   expect_as_plain(body, {.synchronize_boundary = true});
 }
 
-TEST_F(NoGpu, DoesNotKeepNamedStatesFromForking) {
+TEST_F(NoGpuTest, DoesNotKeepNamedStatesFromForking) {
   RngStateTracker tracker;
   tracker.add("named", 3);
   torch::manual_seed(3);

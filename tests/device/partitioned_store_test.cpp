@@ -82,10 +82,10 @@ class Gate {
   bool is_open_ = false;
 };
 
-class PartitionedOnStreams : public ::testing::Test {
+class PartitionedOnStreamsTest : public ::testing::Test {
  protected:
-  PartitionedOnStreams() { wait(); }
-  ~PartitionedOnStreams() override { wait(); }
+  PartitionedOnStreamsTest() { wait(); }
+  ~PartitionedOnStreamsTest() override { wait(); }
 
   // `test` with a store of two ranks for each row.
   static void for_each_row(const std::function<void(AllRanksStore& store)>& test) {
@@ -107,13 +107,13 @@ class PartitionedOnStreams : public ::testing::Test {
   const c10::Stream other_side_ = side_stream();
 };
 
-TEST_F(PartitionedOnStreams, EachDtypeAndLayoutComesBack) {
+TEST_F(PartitionedOnStreamsTest, EachDtypeAndLayoutComesBack) {
   AllRanksStore store(3, row_cases()[0].make);
   store_cases::expect_all_back(store, test_device());
 }
 
 // A kernel still has to write what is put, and those that are queued later overwrite its memory.
-TEST_F(PartitionedOnStreams, APartIsCopiedBehindTheProducerAndBeforeTheNextWriter) {
+TEST_F(PartitionedOnStreamsTest, PartIsCopiedBehindTheProducerAndBeforeTheNextWriter) {
   for_each_row([this](AllRanksStore& store) {
     at::Tensor first, second;
     {
@@ -138,7 +138,7 @@ TEST_F(PartitionedOnStreams, APartIsCopiedBehindTheProducerAndBeforeTheNextWrite
   });
 }
 
-TEST_F(PartitionedOnStreams, AGatherThatIsStartedElsewhereWaitsForThePart) {
+TEST_F(PartitionedOnStreamsTest, GatherThatIsStartedElsewhereWaitsForThePart) {
   for_each_row([this](AllRanksStore& store) {
     Gate gate(side_);
     std::unique_ptr<StoredTensor> stored;
@@ -154,7 +154,7 @@ TEST_F(PartitionedOnStreams, AGatherThatIsStartedElsewhereWaitsForThePart) {
   });
 }
 
-TEST_F(PartitionedOnStreams, AStreamThatGetsItWaitsForTheGather) {
+TEST_F(PartitionedOnStreamsTest, StreamThatGetsItWaitsForTheGather) {
   for_each_row([this](AllRanksStore& store) {
     const DelayGuard late({.kernel = milliseconds(3)});
     const auto stored = store.put(input_);
@@ -166,7 +166,7 @@ TEST_F(PartitionedOnStreams, AStreamThatGetsItWaitsForTheGather) {
   });
 }
 
-TEST_F(PartitionedOnStreams, WhatWasGatheredIsNotOverwrittenBeforeItsReaderElsewhere) {
+TEST_F(PartitionedOnStreamsTest, OverwritesGatheredMemoryOnlyAfterOtherStreamsReadIt) {
   for_each_row([this](AllRanksStore& store) {
     const DelayGuard at_once({.free_at_once = true});
     auto stored = store.put(input_);
@@ -210,7 +210,7 @@ std::vector<at::Tensor> got_elsewhere(const RowCase& row, const at::Tensor& tens
   return found;
 }
 
-TEST_F(PartitionedOnStreams, APartIsNotOverwrittenBeforeItIsGathered) {
+TEST_F(PartitionedOnStreamsTest, PartIsNotOverwrittenBeforeItIsGathered) {
   const DelayGuard late({.kernel = milliseconds(5), .free_at_once = true});
   for (const RowCase& row : row_cases()) {
     SCOPED_TRACE(row.name);
@@ -222,7 +222,7 @@ TEST_F(PartitionedOnStreams, APartIsNotOverwrittenBeforeItIsGathered) {
   }
 }
 
-TEST_F(PartitionedOnStreams, NorByTheNextPartOfASlab) {
+TEST_F(PartitionedOnStreamsTest, NorByTheNextPartOfASlab) {
   const auto slab = stores::slab({.initial_bytes = 2 * kNumel * 4, .min_bytes = 0});
   const DelayGuard late({.kernel = milliseconds(5)});
   const auto all_found = got_elsewhere(
@@ -249,7 +249,7 @@ at::Tensor gradient(const at::Tensor& loss, const at::Tensor& leaf) {
   return torch::autograd::grad({loss}, {leaf})[0];
 }
 
-TEST_F(PartitionedOnStreams, RegionsHavePlainGradientsHoweverLateTheStreams) {
+TEST_F(PartitionedOnStreamsTest, RegionsHavePlainGradientsHoweverLateTheStreams) {
   const at::Tensor leaf = on_device(values_).requires_grad_();
   const at::Tensor expected = gradient(three_regions({}, leaf), leaf).cpu();
   for (const Delays& delays : delay_cases()) {
@@ -267,7 +267,7 @@ TEST_F(PartitionedOnStreams, RegionsHavePlainGradientsHoweverLateTheStreams) {
 }
 
 // The backward of one prefetches for the other, whose stream it knows nothing of.
-TEST_F(PartitionedOnStreams, RegionsPrefetchForThoseOfAnotherStream) {
+TEST_F(PartitionedOnStreamsTest, RegionsPrefetchForThoseOfAnotherStream) {
   const at::Tensor leaf = on_device(values_).requires_grad_();
   const at::Tensor late_leaf = on_device(values_).requires_grad_();
   const at::Tensor expected = gradient(three_regions({}, leaf), leaf).cpu();

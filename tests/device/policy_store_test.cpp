@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/hooks/storage/offload_store.h"
+#include "reprise/hooks/stored/offload_store.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/device/device_cases.h"
@@ -29,7 +29,7 @@ at::Tensor forward(const Net& net, const CheckpointOptions& options) {
   return h.sum();
 }
 
-TEST(PolicyOnHost, GradientsAreThoseWithoutUnderEachDelay) {
+TEST(PolicyOnHostTest, GradientsAreThoseWithoutUnderEachDelay) {
   const Net net;
   const auto expected = net.gradients(net.forward());
   const auto host = stores::host(all());
@@ -47,7 +47,7 @@ TEST(PolicyOnHost, GradientsAreThoseWithoutUnderEachDelay) {
   }
 }
 
-TEST(PolicyOnHost, EachResultThatIsKeptIsCopiedOutOnceAndBackOnce) {
+TEST(PolicyOnHostTest, EachResultThatIsKeptIsCopiedOutOnceAndBackOnce) {
   const Net net;
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const auto host = stores::host(all());
@@ -63,7 +63,7 @@ TEST(PolicyOnHost, EachResultThatIsKeptIsCopiedOutOnceAndBackOnce) {
   }
 }
 
-TEST(PolicyOnHost, OffloadAnswersShareAStore) {
+TEST(PolicyOnHostTest, OffloadAnswersShareAStore) {
   const Net net;
   const auto before = hooks_internal::offload_store()->counters();
   const at::Tensor loss =
@@ -75,7 +75,7 @@ TEST(PolicyOnHost, OffloadAnswersShareAStore) {
 }
 
 // The write comes while the result is being copied out, or before.
-TEST(PolicyOnHost, WritesInPlaceAreNoChangeOfWhatIsKept) {
+TEST(PolicyOnHostTest, WritesInPlaceAreNoChangeOfWhatIsKept) {
   const at::Tensor x = on_device(at::arange(2000.0).div(2000)).requires_grad_();
   const auto code = [](const at::Tensor& h) {
     const at::Tensor kept = h.sin();

@@ -15,11 +15,11 @@ namespace {
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
 using stores::QuantizedFormat;
 
-TEST(QuantizedByOperators, HasTheBitsOfTheCpu) {
+TEST(QuantizedByOperatorsTest, HasTheBitsOfTheCpu) {
   quantized_cases::expect_bits_of_the_cpu(test_device(), 4099);
 }
 
-TEST(QuantizedByOperators, ByChanceTheMeanIsRight) {
+TEST(QuantizedByOperatorsTest, PreservesTheMeanOfRandomRounding) {
   at::Tensor x = at::full({2000, 100}, 0.3003);
   x.select(1, 0).fill_(1);
   for (const QuantizedFormat format : {QuantizedFormat::kInt8, QuantizedFormat::kFloat8E4m3}) {

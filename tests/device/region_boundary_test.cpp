@@ -64,7 +64,7 @@ Idle run(CheckpointOptions options) {
   return idle;
 }
 
-TEST(RegionBoundary, ForwardAndReplayWaitIfAsked) {
+TEST(RegionBoundaryTest, ForwardAndReplayWaitIfAsked) {
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const Idle as_ever = run({.replay = replay});
     EXPECT_FALSE(as_ever.after_forward);

@@ -141,7 +141,7 @@ Outcome train(Form form, const CheckpointOptions& options, Kind kind) {
   return outcome;
 }
 
-TEST(DeviceRandom, RegionsDrawWhatForwardDrew) {
+TEST(DeviceRandomTest, RegionsDrawWhatForwardDrew) {
   for (const Kind kind : {Kind::kWithOffset, Kind::kWithoutOffset}) {
     const Outcome expected = train(Form::kPlain, {}, kind);
     EXPECT_FALSE(at::equal(expected.states[0], expected.states[6]));
@@ -165,7 +165,7 @@ at::Tensor gradient_of_two_dropouts(std::uint64_t seed, bool as_region) {
   return x.grad().cpu();
 }
 
-TEST(DeviceRandom, C097_DropoutMasksAreDrawnAgain) {
+TEST(DeviceRandomTest, C097_DropoutMasksAreDrawnAgain) {
   for (std::uint64_t round = 0; round < 5; ++round) {
     const at::Tensor expected = gradient_of_two_dropouts(round, false);
     EXPECT_GT(expected.count_nonzero().item<std::int64_t>(), 0);
@@ -173,7 +173,7 @@ TEST(DeviceRandom, C097_DropoutMasksAreDrawnAgain) {
   }
 }
 
-TEST(DeviceRandom, GeneratorsThatAreCapturedAreNamedInTheOptions) {
+TEST(DeviceRandomTest, GeneratorsThatAreCapturedAreNamedInTheOptions) {
   const auto gradient = [](bool as_region) {
     const at::Generator generator = make_generator(Kind::kWithOffset);
     const at::Tensor x = at::ones({50}, test_device()).requires_grad_();
@@ -192,7 +192,7 @@ TEST(DeviceRandom, GeneratorsThatAreCapturedAreNamedInTheOptions) {
 // Adds what it is given to its argument, so that it differs when that changes.
 at::Tensor shifted(const at::Tensor& x, const at::Tensor& by) { return (x.sin() + by).exp(); }
 
-TEST(DeviceChecks, EqualValuesPass) {
+TEST(DeviceChecksTest, EqualValuesPass) {
   for (const Form form : {Form::kFunction, Form::kTape, Form::kScope}) {
     const CheckpointOptions options{.determinism_check = DeterminismCheck::kValues};
     expect_equal(train(form, options, Kind::kWithOffset),
@@ -200,7 +200,7 @@ TEST(DeviceChecks, EqualValuesPass) {
   }
 }
 
-TEST(DeviceChecks, OtherValuesAreReported) {
+TEST(DeviceChecksTest, OtherValuesAreReported) {
   for (const Form form : {Form::kFunction, Form::kTape, Form::kScope}) {
     for (const auto check : {DeterminismCheck::kMetadata, DeterminismCheck::kValues}) {
       const at::Tensor x = at::ones({64, 8}, test_device()).requires_grad_();
@@ -248,7 +248,7 @@ Allocations count_allocations(Form form, DeterminismCheck check) {
   return {middle - start, testing::device_allocations() - middle};
 }
 
-TEST(DeviceChecks, MetadataAllocatesNothing) {
+TEST(DeviceChecksTest, MetadataAllocatesNothing) {
   constexpr std::int64_t kOperators = 3;
   const Allocations plain = count_allocations(Form::kPlain, DeterminismCheck::kMetadata);
   EXPECT_EQ(plain.forward, kOperators);

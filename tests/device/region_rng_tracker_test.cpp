@@ -108,7 +108,7 @@ Outcome train(Form form, const CheckpointOptions& options) {
   return outcome;
 }
 
-TEST(DeviceRngTracker, RegionsAndForksDrawWhatForwardDrew) {
+TEST(DeviceRngTrackerTest, RegionsAndForksDrawWhatForwardDrew) {
   const Outcome expected = train(Form::kPlain, {});
   EXPECT_FALSE(at::equal(expected.tensors[0], expected.tensors.back()));
   const std::vector<PolicyHolder> policies = {
@@ -158,7 +158,7 @@ Outcome train_on_two_devices(Form form) {
   return outcome;
 }
 
-TEST(DeviceRngTracker, ThreadsOfTwoDevicesReplayForksAtOnce) {
+TEST(DeviceRngTrackerTest, ThreadsOfTwoDevicesReplayForksAtOnce) {
   const Outcome expected = train_on_two_devices(Form::kPlain);
   for (const Form form : kForms) {
     for (int round = 0; round < 10; ++round) {
@@ -168,7 +168,7 @@ TEST(DeviceRngTracker, ThreadsOfTwoDevicesReplayForksAtOnce) {
   }
 }
 
-TEST(DeviceRngTracker, AForkIsOfTheCurrentDevice) {
+TEST(DeviceRngTrackerTest, ForkIsOfTheCurrentDevice) {
   test_device();
   model_parallel_manual_seed(8, 0);
   const at::Tensor before = testing::default_generator(0).get_state();
@@ -224,7 +224,7 @@ class DeviceRngTrackerDeathTest : public ::testing::Test {
   }
 };
 
-TEST_F(DeviceRngTrackerDeathTest, ADeviceFirstUsedInsideAForkDrawsFromTheNamedState) {
+TEST_F(DeviceRngTrackerDeathTest, DeviceFirstUsedInsideAForkDrawsFromTheNamedState) {
   EXPECT_EXIT(use_first_inside_a_fork(), ::testing::ExitedWithCode(EXIT_SUCCESS), "");
 }
 

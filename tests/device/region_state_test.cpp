@@ -69,7 +69,7 @@ Outcome on_two_devices(const Run& run) {
   return {x.grad().cpu(), generators()};
 }
 
-TEST(DeviceState, C101_DevicesAreFoundInNestedContainers) {
+TEST(DeviceStateTest, C101_DevicesAreFoundInNestedContainers) {
   const Outcome expected = on_two_devices([](auto& region, auto& in) { return region(in); });
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     const Outcome found = on_two_devices(
@@ -136,11 +136,11 @@ class DeviceStateDeathTest : public ::testing::Test {
   }
 };
 
-TEST_F(DeviceStateDeathTest, C105_ADeviceFirstUsedInsideTheRegionIsRecordedToo) {
+TEST_F(DeviceStateDeathTest, C105_DeviceFirstUsedInsideTheRegionIsRecordedToo) {
   EXPECT_EXIT(use_first_inside(ReplayMode::kFunction), ::testing::ExitedWithCode(0), "");
 }
 
-TEST_F(DeviceStateDeathTest, C105_ADeviceFirstUsedOnATapeIsRecordedToo) {
+TEST_F(DeviceStateDeathTest, C105_DeviceFirstUsedOnATapeIsRecordedToo) {
   EXPECT_EXIT(use_first_inside(ReplayMode::kTape), ::testing::ExitedWithCode(0), "");
 }
 
@@ -148,7 +148,7 @@ TEST_F(DeviceStateDeathTest, RegionsOnTheCpuWakeNoDevice) {
   EXPECT_EXIT(use_only_the_cpu(), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(DeviceState, MemoryReportLeavesOutADeviceThatDoesNotCount) {
+TEST(DeviceStateTest, MemoryReportLeavesOutADeviceThatDoesNotCount) {
   const at::Tensor x = at::ones({8}, test_device());
   const MemoryReport report = memory_report();
   ASSERT_EQ(report.devices.size(), 1U);
@@ -165,14 +165,15 @@ void run_across_devices(const Forward& forward, bool throws = false) {
   }
   const c10::DeviceGuard guard(test_device(0));
   if (throws) {
-    EXPECT_THROW(y.sum().backward(), std::runtime_error);
+    EXPECT_THAT([&] { y.sum().backward(); }, ::testing::ThrowsMessage<std::runtime_error>(
+                                                 ::testing::HasSubstr("the replay fails")));
   } else {
     y.sum().backward();
   }
   EXPECT_EQ(current_device(), 0);
 }
 
-TEST(DeviceState, CurrentDeviceIsForwardsInAReplayAndBackwardsAfterIt) {
+TEST(DeviceStateTest, CurrentDeviceIsForwardsInAReplayAndBackwardsAfterIt) {
   at::ones({1}, test_device());  // a device that sleeps has no current one
   at::ones({1}, test_device(1));
   for (const at::Device device : {at::Device(at::kCPU), test_device(0), test_device(1)}) {
@@ -213,7 +214,7 @@ Outcome with_noise_of_the_current_device(at::Device device, const Run& run) {
   return {x.grad().cpu(), generators()};
 }
 
-TEST(DeviceState, RandomNumbersOfTheCurrentDeviceAreDrawnAgain) {
+TEST(DeviceStateTest, RandomNumbersOfTheCurrentDeviceAreDrawnAgain) {
   for (const at::Device device : {at::Device(at::kCPU), test_device(0), test_device(1)}) {
     const auto plain = [](auto& region, auto& x) { return region(x); };
     const Outcome expected = with_noise_of_the_current_device(device, plain);
@@ -244,7 +245,7 @@ Outcome with_another_device_inside(const Run& run) {
   return {x.grad().cpu(), generators()};
 }
 
-TEST(DeviceState, TheCodeMayChangeTheCurrentDevice) {
+TEST(DeviceStateTest, AllowsCodeToChangeTheCurrentDevice) {
   const Outcome expected = with_another_device_inside(
       [](auto& region, auto& x, auto scale) { return region(x, scale); });
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {

@@ -171,7 +171,7 @@ struct TwoDevices {
   }
 };
 
-TEST(DeviceThreads, TwoThreadsThatAskAtOnceShareOneReplay) {
+TEST(DeviceThreadsTest, TwoThreadsThatAskAtOnceShareOneReplay) {
   const TwoDevices devices;
   const Tensors expected = devices.gradients(on_each(devices.leaves));
   for (const Delays& delays : delay_cases()) {
@@ -199,7 +199,7 @@ TEST(DeviceThreads, TwoThreadsThatAskAtOnceShareOneReplay) {
   }
 }
 
-TEST(DeviceThreads, TwoThreadsShareOneReplayOfATape) {
+TEST(DeviceThreadsTest, TwoThreadsShareOneReplayOfATape) {
   const TwoDevices devices;
   const Tensors expected = devices.gradients(on_each(devices.leaves));
   for (const Delays& delays : delay_cases()) {
@@ -217,7 +217,7 @@ TEST(DeviceThreads, TwoThreadsShareOneReplayOfATape) {
   }
 }
 
-TEST(DeviceStreams, TwoDevicesWithoutSideStreams) {
+TEST(DeviceStreamsTest, TwoDevicesWithoutSideStreams) {
   const TwoDevices devices;
   expect_same_gradients(
       [&](const Form& form) { return devices.gradients(form(on_each, devices.leaves)); });
@@ -225,7 +225,7 @@ TEST(DeviceStreams, TwoDevicesWithoutSideStreams) {
 
 // The thread of one device replays for both; what the other device's half reads comes about on a
 // stream that is not current there.
-TEST(DeviceStreams, SideStreamsOfTwoDevices) {
+TEST(DeviceStreamsTest, SideStreamsOfTwoDevices) {
   const TwoDevices devices;
   expect_same_gradients([&](const Form& form) {
     const SideStreams on_side;
@@ -235,7 +235,7 @@ TEST(DeviceStreams, SideStreamsOfTwoDevices) {
 }
 
 // An input on a device whose nodes do not ask at all.
-TEST(DeviceStreams, AnInputOfAnotherDevicesSideStream) {
+TEST(DeviceStreamsTest, WaitsForAnotherDevicesSideStream) {
   const TwoDevices devices;
   const Code code = [](const Tensors& in) {
     const at::Tensor there = in[1].sin().exp();
@@ -257,7 +257,7 @@ struct OneDevice {
   }
 };
 
-TEST(DeviceStreams, ForwardOnASideStream) {
+TEST(DeviceStreamsTest, ForwardOnASideStream) {
   const OneDevice device;
   expect_same_gradients([&](const Form& form) {
     const c10::Stream side = new_stream(0);
@@ -272,7 +272,7 @@ TEST(DeviceStreams, ForwardOnASideStream) {
   });
 }
 
-TEST(DeviceStreams, RecordStreamIsNoWrite) {
+TEST(DeviceStreamsTest, RecordStreamIsNoWrite) {
   const OneDevice device;
   const c10::Stream side = new_stream(0);
   expect_same_gradients([&](const Form& form) {
@@ -324,7 +324,7 @@ Tensors on_two_streams(const at::Tensor& x, const c10::Stream& outer, const c10:
   return out;
 }
 
-TEST(DeviceStreams, OneRegionOnTwoStreams) {
+TEST(DeviceStreamsTest, OneRegionOnTwoStreams) {
   const OneDevice device;
   const c10::Stream main = current_stream(0);
   const c10::Stream side = new_stream(0);

@@ -33,7 +33,7 @@ void launch_by_hand(const at::Tensor& tensor) {
   });
 }
 
-TEST(DeviceScopePointer, WhatAKernelLaunchedByHandWritesIsKept) {
+TEST(DeviceScopePointerTest, KeepsMemoryThatALaunchedKernelWrites) {
   using Make = std::function<at::Tensor(const at::Tensor&)>;
   const std::vector<std::pair<std::string, Make>> makes = {
       {"empty", [](const at::Tensor& like) { return at::empty({kSize}, like.options()); }},
@@ -69,7 +69,7 @@ TEST(DeviceScopePointer, WhatAKernelLaunchedByHandWritesIsKept) {
 
 // What has not arrived yet when its operator returns is no write through a pointer, and no store
 // gets it.
-TEST(DeviceScopePointer, ACopyThatArrivesLaterIsWaitedForInAReplay) {
+TEST(DeviceScopePointerTest, CopyThatArrivesLaterIsWaitedForInAReplay) {
   const DelayGuard late({.copy_out = milliseconds(5)});
   const at::Tensor x = on_device(at::linspace(0, 1, kSize)).requires_grad_();
   const at::Tensor e = x.exp().cpu();

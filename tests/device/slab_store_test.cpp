@@ -22,9 +22,9 @@ namespace {
 using namespace device_cases;  // NOLINT(google-build-using-namespace)
 using testing::bitwise_equal;
 
-class SlabOnStreams : public ::testing::Test {
+class SlabOnStreamsTest : public ::testing::Test {
  protected:
-  SlabOnStreams() { wait(); }
+  SlabOnStreamsTest() { wait(); }
 
   // Takes the part that is free, on `stream`.
   void overwrite_on(const c10::Stream& stream) {
@@ -39,7 +39,7 @@ class SlabOnStreams : public ::testing::Test {
   const std::shared_ptr<SlabStore> store_ = stores::slab({.initial_bytes = 4096, .min_bytes = 0});
 };
 
-TEST_F(SlabOnStreams, ATakerWaitsForTheReaderBefore) {
+TEST_F(SlabOnStreamsTest, TakerWaitsForTheReaderBefore) {
   const c10::Stream side = side_stream();
   at::Tensor read;
   {
@@ -53,7 +53,7 @@ TEST_F(SlabOnStreams, ATakerWaitsForTheReaderBefore) {
   EXPECT_TRUE(bitwise_equal(read.cpu(), twos_));
 }
 
-TEST_F(SlabOnStreams, AlsoForAReaderThatGotItElsewhere) {
+TEST_F(SlabOnStreamsTest, WaitsForReadersOnOtherStreams) {
   const c10::Stream side = side_stream();
   at::Tensor read;
   {

@@ -39,7 +39,7 @@ c10::Stream new_stream() {
   return c10::impl::VirtualGuardImpl(test_device().type()).getNewStream(test_device());
 }
 
-TEST(TestDevice, ComputesWhatTheCpuComputes) {
+TEST(TestDeviceTest, ComputesWhatTheCpuComputes) {
   torch::manual_seed(1);
   const at::Tensor a = at::randn({6, 8});
   const at::Tensor b = at::randn({8, 5});
@@ -58,7 +58,7 @@ TEST(TestDevice, ComputesWhatTheCpuComputes) {
 // To rounding: some formulas are put together otherwise for devices that LibTorch does not know.
 // Without modules, whose to() LibTorch refuses for such a device, and without convolutions, which
 // it wants kernels of their own for.
-TEST(TestDevice, TrainsAsTheCpuDoes) {
+TEST(TestDeviceTest, TrainsAsTheCpuDoes) {
   const auto gradients = [](at::Device device) {
     torch::manual_seed(2);
     std::vector<at::Tensor> parameters;
@@ -101,7 +101,7 @@ class Gate {
   std::promise<void> opened_;
 };
 
-TEST(TestDevice, KernelsAreQueued) {
+TEST(TestDeviceTest, KernelsAreQueued) {
   const at::Tensor x = at::ones({4}, test_device());
   Gate gate(0);
   const at::Tensor y = x + 1;
@@ -112,7 +112,7 @@ TEST(TestDevice, KernelsAreQueued) {
   EXPECT_TRUE(testing::is_reached(*done));
 }
 
-TEST(TestDevice, AnEventThatIsLeftOutShows) {
+TEST(TestDeviceTest, DetectsAMissingEvent) {
   for (const bool waits : {true, false}) {
     testing::wait_for_stream(0, 0);  // what is freed is overwritten
     const at::Tensor x = at::zeros({1000}, test_device());
@@ -139,7 +139,7 @@ TEST(TestDevice, AnEventThatIsLeftOutShows) {
   }
 }
 
-TEST(TestDevice, MemoryThatIsFreedTooEarlyShows) {
+TEST(TestDeviceTest, MemoryThatIsFreedTooEarlyShows) {
   for (const bool keeps : {true, false}) {
     at::Tensor x = at::ones({1000}, test_device());
     const at::Tensor host = at::zeros({1000}, at::TensorOptions().pinned_memory(true));
@@ -159,7 +159,7 @@ TEST(TestDevice, MemoryThatIsFreedTooEarlyShows) {
   }
 }
 
-TEST(TestDevice, CountsItsBytes) {
+TEST(TestDeviceTest, CountsItsBytes) {
   test_device();
   const std::int64_t before = live_device_bytes();
   testing::reset_peak_device_bytes();
@@ -173,7 +173,7 @@ TEST(TestDevice, CountsItsBytes) {
   EXPECT_EQ(testing::peak_device_bytes() - before, 800);
 }
 
-TEST(TestDevice, HasAGeneratorOfItsOwn) {
+TEST(TestDeviceTest, HasAGeneratorOfItsOwn) {
   const auto draw = [] { return at::rand({100}, test_device()).cpu(); };
   torch::manual_seed(5);
   at::Generator device = testing::default_generator(0);
@@ -187,7 +187,7 @@ TEST(TestDevice, HasAGeneratorOfItsOwn) {
   EXPECT_TRUE(bitwise_equal(at::rand({10}), cpu));
 }
 
-TEST(TestDevice, HasSeveralDevicesAndStreams) {
+TEST(TestDeviceTest, HasSeveralDevicesAndStreams) {
   const at::Tensor x = at::ones({10}, test_device(1));
   EXPECT_EQ(x.device(), test_device(1));
   EXPECT_EQ((x + 1).device(), test_device(1));
@@ -202,7 +202,7 @@ TEST(TestDevice, HasSeveralDevicesAndStreams) {
 
 // Random draws in a region on the device are those of forward again, and the generator is where
 // backward found it.
-TEST(TestDevice, RegionsRestoreItsRandomState) {
+TEST(TestDeviceTest, RegionsRestoreItsRandomState) {
   const at::Tensor x = at::randn({64, 8}).to(test_device()).requires_grad_();
   const auto block = [](const at::Tensor& h) { return at::dropout(h.sin(), 0.5, true).exp(); };
   at::Generator generator = testing::default_generator(0);

@@ -99,29 +99,29 @@ at::Tensor last_of_all(const Layers& layers, const at::Tensor& x, Style style) {
   return layers(x, style) + x;
 }
 
-TEST(Collectives, AReplayRunsThoseThatASavedTensorNeeds) {
+TEST(CollectivesTest, ReplayRunsThoseThatASavedTensorNeeds) {
   on_ranks(2, [](Rank& rank) { expect_replayed(rank, region_forms(), 1, saved_behind); });
 }
 
-TEST(Collectives, AReplayLeavesTheLastOneOut) {
+TEST(CollectivesTest, OmitsTheLastOperatorInAReplay) {
   on_ranks(2, [](Rank& rank) { expect_replayed(rank, region_forms(), 0, last_of_all); });
 }
 
-TEST(Collectives, WithoutEarlyStopAReplayRunsAll) {
+TEST(CollectivesTest, WithoutEarlyStopAReplayRunsAll) {
   on_ranks(2, [](Rank& rank) {
     expect_replayed(rank, region_forms({.early_stop = false}), 1, saved_behind);
     expect_replayed(rank, region_forms({.early_stop = false}), 1, last_of_all);
   });
 }
 
-TEST(Collectives, OnThreeRanks) {
+TEST(CollectivesTest, RunsOnThreeRanks) {
   on_ranks(3, [](Rank& rank) {
     expect_replayed(rank, region_forms(), 1, saved_behind);
     expect_replayed(rank, region_forms(), 0, last_of_all);
   });
 }
 
-TEST(Collectives, WhatIsKeptIsRunOnNoRank) {
+TEST(CollectivesTest, RunsNoCollectiveWhoseResultIsKept) {
   on_ranks(2, [](Rank& rank) {
     for (const char* const name :
          {"_c10d_functional::all_reduce", "_c10d_functional::wait_tensor"}) {
@@ -134,7 +134,7 @@ TEST(Collectives, WhatIsKeptIsRunOnNoRank) {
   });
 }
 
-TEST(Collectives, WhatASaveKeepsIsRunOnNoRank) {
+TEST(CollectivesTest, RunsNoCollectiveWhoseResultIsSavedByHand) {
   on_ranks(2, [](Rank& rank) {
     const auto saved = [](const Layers& layers, const at::Tensor& x, Style style) {
       const at::Tensor y = layers(x, style);
@@ -147,7 +147,7 @@ TEST(Collectives, WhatASaveKeepsIsRunOnNoRank) {
 
 // A backward through one result lets go of the saved tensors behind the sum, not of what the sum
 // needs: the ranks may hold on to different results.
-TEST(Collectives, ABackwardThroughAnotherResultRunsTheSameOnes) {
+TEST(CollectivesTest, BackwardThroughAnotherResultRunsTheSameOnes) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     for (const Style style : kStyles) {
@@ -177,7 +177,7 @@ TEST(Collectives, ABackwardThroughAnotherResultRunsTheSameOnes) {
 }
 
 // The matrix product that the ranks sum in place is not what the policy has kept of it.
-TEST(Collectives, AResultThatRanksSumInPlace) {
+TEST(CollectivesTest, SumsAResultInPlaceOverRanks) {
   on_ranks(2, [](Rank& rank) {
     const auto in_place = [](const Layers& layers, const at::Tensor& x, Style style) {
       const at::Tensor hidden = at::gelu(copy_to_ranks(x, style).matmul(layers.up));

@@ -44,7 +44,7 @@ at::Tensor chain(const CheckpointOptions& options, const std::function<void()>& 
   return h.sum();
 }
 
-TEST(PartitionFailures, ARankThatThrowsInAReplayLeavesNobodyWaiting) {
+TEST(PartitionFailuresTest, RankThatThrowsInAReplayLeavesNobodyWaiting) {
   on_ranks(3,
            [](Rank& rank) {
              const CheckpointOptions options{.input_store = stores::partitioned(rank.group)};
@@ -69,7 +69,7 @@ TEST(PartitionFailures, ARankThatThrowsInAReplayLeavesNobodyWaiting) {
            {.group_timeout = milliseconds(5000)});
 }
 
-TEST(PartitionFailures, ARankThatIsKilledIsAnErrorOnTheOthers) {
+TEST(PartitionFailuresTest, ThrowsForRankThatIsKilledOnTheOthers) {
   on_ranks(3,
            [](Rank& rank) {
              const CheckpointOptions options{.input_store = stores::partitioned(rank.group)};
@@ -107,7 +107,7 @@ PartitionedOptions checked(milliseconds timeout) {
   return {.check_order = true, .check_timeout = timeout};
 }
 
-TEST(PartitionChecks, RegionsInTheSameOrderPass) {
+TEST(PartitionChecksTest, RegionsInTheSameOrderPass) {
   on_ranks(3, [](Rank& rank) {
     for (int step = 0; step < 3; ++step) {
       backward_through(rank, checked(std::chrono::minutes(1)), false);
@@ -115,7 +115,7 @@ TEST(PartitionChecks, RegionsInTheSameOrderPass) {
   });
 }
 
-TEST(PartitionChecks, RegionsInAnotherOrderAreAnErrorThatNamesThem) {
+TEST(PartitionChecksTest, RegionsInAnotherOrderAreAnErrorThatNamesThem) {
   on_ranks(3, [](Rank& rank) {
     EXPECT_THAT([&] { backward_through(rank, checked(std::chrono::minutes(1)), rank.index == 1); },
                 ThrowsMessage<PartitionError>(AllOf(
@@ -126,7 +126,7 @@ TEST(PartitionChecks, RegionsInAnotherOrderAreAnErrorThatNamesThem) {
   });
 }
 
-TEST(PartitionChecks, TensorsThatDifferAreAnError) {
+TEST(PartitionChecksTest, TensorsThatDifferAreAnError) {
   on_ranks(2, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, checked(std::chrono::minutes(1)));
     const auto stored = store->put(at::full({2000}, rank.index));
@@ -137,7 +137,7 @@ TEST(PartitionChecks, TensorsThatDifferAreAnError) {
   });
 }
 
-TEST(PartitionChecks, ARankThatDoesNotComeIsNamedWithItsLastGather) {
+TEST(PartitionChecksTest, RankThatDoesNotComeIsNamedWithItsLastGather) {
   on_ranks(3, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, checked(milliseconds(3000)));
     const at::Tensor x = at::randn({2000});
@@ -160,7 +160,7 @@ TEST(PartitionChecks, ARankThatDoesNotComeIsNamedWithItsLastGather) {
   });
 }
 
-TEST(PartitionChecks, ARankThatIsGoneIsAnErrorInTime) {
+TEST(PartitionChecksTest, ThrowsInTimeForRankThatIsGone) {
   on_ranks(3,
            [](Rank& rank) {
              const auto store = stores::partitioned(rank.group, checked(milliseconds(3000)));

@@ -57,7 +57,7 @@ void expect_backward(const at::Tensor& y, const at::Tensor& x, std::size_t colle
 }
 
 // What has been saved behind the last collective is dropped on all ranks but one.
-TEST(ParallelRanks, ThatHoldOnToDifferentResultsRunTheSameCollectives) {
+TEST(ParallelRanksTest, RunTheSameCollectivesHoldingDifferentResults) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     for (const Style style : kStyles) {
@@ -80,7 +80,7 @@ TEST(ParallelRanks, ThatHoldOnToDifferentResultsRunTheSameCollectives) {
 }
 
 // Only one of them saves something behind it.
-TEST(ParallelRanks, ThatSaveDifferentTensorsNeedAllCollectives) {
+TEST(ParallelRanksTest, NeedAllCollectivesIfTheySaveDifferentTensors) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     for (const Style style : kStyles) {
@@ -99,7 +99,7 @@ TEST(ParallelRanks, ThatSaveDifferentTensorsNeedAllCollectives) {
 }
 
 // Two that do not depend on each other, of which backward needs the one that was later first.
-TEST(ParallelRanks, ReplaysRunThemInTheOrderOfForward) {
+TEST(ParallelRanksTest, ReplaysRunThemInTheOrderOfForward) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     const at::Tensor x = at::randn({4, 8}).requires_grad_();
@@ -120,7 +120,7 @@ TEST(ParallelRanks, ReplaysRunThemInTheOrderOfForward) {
 }
 
 // The policy keeps the result, in a store, before the other rank has so much as begun.
-TEST(ParallelRanks, WhatIsStillOnItsWayIsKeptWhenItHasCome) {
+TEST(ParallelRanksTest, KeepsInFlightResultsOnArrival) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     const at::Tensor x = at::randn({4, 8}).requires_grad_();
@@ -152,7 +152,7 @@ TEST(ParallelRanks, WhatIsStillOnItsWayIsKeptWhenItHasCome) {
   });
 }
 
-TEST(ParallelRanks, ATensorFromOutsideIsSummedOnce) {
+TEST(ParallelRanksTest, TensorFromOutsideIsSummedOnce) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     for (const RegionForm& form : region_forms({.early_stop = false})) {
@@ -175,7 +175,7 @@ TEST(ParallelRanks, ATensorFromOutsideIsSummedOnce) {
 
 // Each rank sends to one and receives from the other. A tape, which cannot tell whether the other
 // end needs it, keeps what came.
-TEST(ParallelRanks, WhatOneRankSendsAnother) {
+TEST(ParallelRanksTest, SendsFromOneRankToAnother) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     const at::Tensor x = at::randn({4, 8}).requires_grad_() + rank.index;
@@ -211,7 +211,7 @@ auto gather_into(Group& group, at::Tensor& whole, at::Tensor& part) {
 }
 
 // Sequence parallelism: gather in front, scatter what has been summed behind.
-TEST(ParallelRanks, GatherAndScatterWithWhatIsAllocatedForThem) {
+TEST(ParallelRanksTest, GatherAndScatterWithWhatIsAllocatedForThem) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     const at::Tensor x = at::randn({4, 8}).requires_grad_();
@@ -242,7 +242,7 @@ TEST(ParallelRanks, GatherAndScatterWithWhatIsAllocatedForThem) {
   });
 }
 
-TEST(ParallelRanks, WhatIsSummedInPlaceCannotBeKeptByAFunctionsReplay) {
+TEST(ParallelRanksTest, RefusesToKeepInPlaceSumsInFunctionRegions) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
     const auto code = [](const at::Tensor& t) {
@@ -335,9 +335,11 @@ void expect_same_gradients(Rank& rank) {
   }
 }
 
-TEST(ParallelRanks, AGptsBlocksWithDropoutInForksAndOutside) { on_ranks(2, expect_same_gradients); }
+TEST(ParallelRanksTest, RunsBlocksWithDropoutInForksAndOutside) {
+  on_ranks(2, expect_same_gradients);
+}
 
-TEST(ParallelRanks, AGptsBlocksOnThreeRanks) { on_ranks(3, expect_same_gradients); }
+TEST(ParallelRanksTest, RunsBlocksOfAGptOnThreeRanks) { on_ranks(3, expect_same_gradients); }
 
 }  // namespace
 }  // namespace reprise::parallel_ranks_test

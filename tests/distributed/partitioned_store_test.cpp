@@ -43,16 +43,16 @@ std::shared_ptr<PartitionedStore> whole_of(const Rank& rank) {
   return stores::partitioned(rank.group, {.min_bytes = 0});
 }
 
-class OnRanks : public ::testing::TestWithParam<int> {};
+class OnRanksTest : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Ranks, OnRanks, ::testing::Values(2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(Ranks, OnRanksTest, ::testing::Values(2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(OnRanks, GivesBackEachDtypeAndLayout) {
+TEST_P(OnRanksTest, GivesBackEachDtypeAndLayout) {
   on_ranks(GetParam(), [](Rank& rank) { store_cases::expect_all_back(*whole_of(rank), at::kCPU); });
 }
 
-TEST_P(OnRanks, GivesBackSizesAroundTheNumberOfRanks) {
+TEST_P(OnRanksTest, GivesBackSizesAroundTheNumberOfRanks) {
   on_ranks(GetParam(), [](Rank& rank) {
     const auto store = whole_of(rank);
     for (const std::int64_t size :
@@ -66,7 +66,7 @@ TEST_P(OnRanks, GivesBackSizesAroundTheNumberOfRanks) {
   });
 }
 
-TEST_P(OnRanks, PutTogetherTheyComeBackByOneCollective) {
+TEST_P(OnRanksTest, PutTogetherTheyComeBackByOneCollective) {
   on_ranks(GetParam(), [](Rank& rank) {
     const auto store = whole_of(rank);
     std::vector<at::Tensor> tensors;
@@ -87,7 +87,7 @@ TEST_P(OnRanks, PutTogetherTheyComeBackByOneCollective) {
   });
 }
 
-TEST_P(OnRanks, EachKeepsItsPartToTheByte) {
+TEST_P(OnRanksTest, EachKeepsItsPartToTheByte) {
   on_ranks(GetParam(), [](Rank& rank) {
     const auto store = whole_of(rank);
     at::Tensor a = at::randn({1000});      // 4000 bytes, then up to 4032
@@ -111,7 +111,7 @@ TEST_P(OnRanks, EachKeepsItsPartToTheByte) {
   });
 }
 
-TEST(PartitionedStore, PrefetchGathersOnceAndGivesUpAfterUse) {
+TEST(PartitionedStoreTest, PrefetchGathersOnceAndGivesUpAfterUse) {
   on_ranks(2, [](Rank& rank) {
     const auto store = whole_of(rank);
     const at::Tensor a = at::randn({40});
@@ -133,7 +133,7 @@ TEST(PartitionedStore, PrefetchGathersOnceAndGivesUpAfterUse) {
   });
 }
 
-TEST(PartitionedStore, WhatIsPrefetchedAndNotGotGoesWithoutAWait) {
+TEST(PartitionedStoreTest, ReleasesUnusedPrefetchesWithoutWaiting) {
   on_ranks(2, [](Rank& rank) {
     const auto store = whole_of(rank);
     rank.group->barrier()->wait();  // c10d keeps what its first one makes
@@ -148,7 +148,7 @@ TEST(PartitionedStore, WhatIsPrefetchedAndNotGotGoesWithoutAWait) {
   });
 }
 
-TEST(PartitionedStore, TensorsOfASlabAreChangedSeparately) {
+TEST(PartitionedStoreTest, TensorsOfASlabAreChangedSeparately) {
   on_ranks(2, [](Rank& rank) {
     auto stored = whole_of(rank)->put_all({at::zeros({8}), at::ones({8})}, "");
     const at::Tensor a = stored[0]->get();
@@ -159,7 +159,7 @@ TEST(PartitionedStore, TensorsOfASlabAreChangedSeparately) {
   });
 }
 
-TEST(PartitionedStore, AChangeAfterwardsIsNotSeen) {
+TEST(PartitionedStoreTest, ChangeAfterwardsIsNotSeen) {
   on_ranks(2, [](Rank& rank) {
     const at::Tensor x = at::randn({33});
     const at::Tensor expected = x.clone();
@@ -169,7 +169,7 @@ TEST(PartitionedStore, AChangeAfterwardsIsNotSeen) {
   });
 }
 
-TEST(PartitionedStore, KeepsRequiresGradAndNoGraph) {
+TEST(PartitionedStoreTest, KeepsRequiresGradAndNoGraph) {
   on_ranks(2, [](Rank& rank) {
     const at::Tensor x = at::randn({40, 50}).requires_grad_();
     for (const at::Tensor& tensor : {x, x.sin(), x.detach()}) {
@@ -180,7 +180,7 @@ TEST(PartitionedStore, KeepsRequiresGradAndNoGraph) {
   });
 }
 
-TEST(PartitionedStore, SmallTensorsStayWhole) {
+TEST(PartitionedStoreTest, SmallTensorsStayWhole) {
   on_ranks(2, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 400});
     const at::Tensor small = at::randn({99});
@@ -192,7 +192,7 @@ TEST(PartitionedStore, SmallTensorsStayWhole) {
   });
 }
 
-TEST(PartitionedStore, OneRankKeepsEverything) {
+TEST(PartitionedStoreTest, OneRankKeepsEverything) {
   on_ranks(1, [](Rank& rank) {
     const auto store = whole_of(rank);
     const at::Tensor x = at::randn({100});
@@ -201,7 +201,7 @@ TEST(PartitionedStore, OneRankKeepsEverything) {
   });
 }
 
-TEST(PartitionedStore, SparseTensorsByTheirParts) {
+TEST(PartitionedStoreTest, SparseTensorsByTheirParts) {
   on_ranks(3, [](Rank& rank) {
     const at::Tensor dense = at::randn({40, 30}) * (at::rand({40, 30}) < 0.2);
     for (const at::Tensor& sparse : {dense.to_sparse(), dense.to_sparse_csr()}) {
@@ -214,7 +214,7 @@ TEST(PartitionedStore, SparseTensorsByTheirParts) {
   });
 }
 
-TEST(PartitionedStore, TheNextStoreHasThePartAndIsPrefetchedFirst) {
+TEST(PartitionedStoreTest, NextStoreHasThePartAndIsPrefetchedFirst) {
   on_ranks(2, [](Rank& rank) {
     const auto first = whole_of(rank);
     const auto diary = std::make_shared<DiaryStore>();
@@ -236,7 +236,7 @@ TEST(PartitionedStore, TheNextStoreHasThePartAndIsPrefetchedFirst) {
   });
 }
 
-TEST(PartitionedStore, CombinesWithOtherStores) {
+TEST(PartitionedStoreTest, CombinesWithOtherStores) {
   on_ranks(3, [](Rank& rank) {
     const auto partitioned = whole_of(rank);
     const at::Tensor mask = at::rand({64, 96}) < 0.5;
@@ -255,7 +255,7 @@ TEST(PartitionedStore, CombinesWithOtherStores) {
   });
 }
 
-TEST(PartitionedStore, APackedMaskIsPartitionedAsBits) {
+TEST(PartitionedStoreTest, PackedMaskIsPartitionedAsBits) {
   on_ranks(2, [](Rank& rank) {
     const auto row = stores::packed() | whole_of(rank);
     at::Tensor mask = at::rand({64, 128}) < 0.5;
@@ -265,7 +265,7 @@ TEST(PartitionedStore, APackedMaskIsPartitionedAsBits) {
   });
 }
 
-TEST(PartitionedStore, RefusesWhatIsNoGroup) {
+TEST(PartitionedStoreTest, RefusesWhatIsNoGroup) {
   EXPECT_THAT([] { static_cast<void>(stores::partitioned(nullptr)); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("null pointer")));
   const auto without_store = c10::make_intrusive<c10d::ProcessGroup>(0, 1);
@@ -273,7 +273,7 @@ TEST(PartitionedStore, RefusesWhatIsNoGroup) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("no c10d::Store")));
 }
 
-TEST(PartitionedStore, ADeviceWithoutBackendIsAnErrorAtPut) {
+TEST(PartitionedStoreTest, ThrowsForDeviceWithoutBackendAtPut) {
   const auto group =
       c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
   const auto store = stores::partitioned(group);

@@ -5,7 +5,7 @@
 //
 // Example:
 //
-//   TEST(Suite, Case) {
+//   TEST(SuiteTest, Case) {
 //     on_ranks(3, [](Rank& rank) { EXPECT_EQ(rank.group->getSize(), 3); });
 //   }
 #ifndef REPRISE_TESTS_DISTRIBUTED_RANKS_H_

@@ -39,7 +39,7 @@ using testing::ResidualModel;
 
 using Tensors = std::vector<at::Tensor>;
 
-class PartitionedRegions : public ::testing::TestWithParam<std::tuple<int, ReplayMode>> {
+class PartitionedRegionsTest : public ::testing::TestWithParam<std::tuple<int, ReplayMode>> {
  protected:
   static int ranks() { return std::get<0>(GetParam()); }
   static ReplayMode replay() { return std::get<1>(GetParam()); }
@@ -49,13 +49,13 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<int, ReplayMode>>&
   return std::to_string(std::get<0>(info.param)) + "_" + to_string(std::get<1>(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, PartitionedRegions,
+INSTANTIATE_TEST_SUITE_P(Ranks, PartitionedRegionsTest,
                          ::testing::Combine(::testing::Values(2, 3),
                                             ::testing::Values(ReplayMode::kFunction,
                                                               ReplayMode::kTape)),
                          name_of);
 
-TEST_P(PartitionedRegions, GradientsAreThoseWithoutIt) {
+TEST_P(PartitionedRegionsTest, GradientsAreThoseWithoutIt) {
   on_ranks(ranks(), [](Rank& rank) {
     for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
       const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
@@ -78,7 +78,7 @@ TEST_P(PartitionedRegions, GradientsAreThoseWithoutIt) {
 }
 
 // As with tensor parallelism turned off.
-TEST(PartitionedRegionsOfOneRank, AreAsWithoutAStore) {
+TEST(PartitionedRegionsOfOneRankTest, AreAsWithoutAStore) {
   on_ranks(1, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const ResidualModel model(at::kFloat);
@@ -95,7 +95,7 @@ TEST(PartitionedRegionsOfOneRank, AreAsWithoutAStore) {
   });
 }
 
-TEST_P(PartitionedRegions, ARegionsInputsAreOneCollectiveAheadOfIt) {
+TEST_P(PartitionedRegionsTest, RegionsInputsAreOneCollectiveAheadOfIt) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const CheckpointOptions options{.replay = replay(), .input_store = store};
@@ -115,7 +115,7 @@ TEST_P(PartitionedRegions, ARegionsInputsAreOneCollectiveAheadOfIt) {
   });
 }
 
-TEST_P(PartitionedRegions, KeepAnNthOfTheirInputsToTheByte) {
+TEST_P(PartitionedRegionsTest, KeepAnNthOfTheirInputsToTheByte) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group);
     const CheckpointOptions options{.replay = replay(), .input_store = store};
@@ -132,7 +132,7 @@ TEST_P(PartitionedRegions, KeepAnNthOfTheirInputsToTheByte) {
   });
 }
 
-TEST_P(PartitionedRegions, OneTensorForTwoRegionsAndPassedTwice) {
+TEST_P(PartitionedRegionsTest, OneTensorForTwoRegionsAndPassedTwice) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const CheckpointOptions options{.replay = replay(), .input_store = store};
@@ -151,7 +151,7 @@ TEST_P(PartitionedRegions, OneTensorForTwoRegionsAndPassedTwice) {
   });
 }
 
-TEST_P(PartitionedRegions, LeavesAndArgumentsThatAreNoTensors) {
+TEST_P(PartitionedRegionsTest, LeavesAndArgumentsThatAreNoTensors) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const CheckpointOptions options{.replay = replay(), .input_store = store};
@@ -176,7 +176,7 @@ TEST_P(PartitionedRegions, LeavesAndArgumentsThatAreNoTensors) {
   });
 }
 
-TEST_P(PartitionedRegions, TwoBackwardsGatherTwice) {
+TEST_P(PartitionedRegionsTest, TwoBackwardsGatherTwice) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const CheckpointOptions options{.replay = replay(), .input_store = store};
@@ -191,7 +191,7 @@ TEST_P(PartitionedRegions, TwoBackwardsGatherTwice) {
   });
 }
 
-TEST_P(PartitionedRegions, WhatAPolicyKeeps) {
+TEST_P(PartitionedRegionsTest, CountsResultsThatAPolicyKeeps) {
   on_ranks(ranks(), [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const CheckpointOptions options{.policy = policies::keep_in(store, policies::save_matmuls()),
@@ -211,7 +211,7 @@ TEST_P(PartitionedRegions, WhatAPolicyKeeps) {
   });
 }
 
-TEST(PartitionedGuard, AroundAnyCode) {
+TEST(PartitionedGuardTest, AroundAnyCode) {
   on_ranks(3, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const ResidualModel model(at::kFloat);
@@ -226,7 +226,7 @@ TEST(PartitionedGuard, AroundAnyCode) {
   });
 }
 
-TEST(PartitionedScope, KeepsWhatItReads) {
+TEST(PartitionedScopeTest, KeepsWhatItReads) {
   on_ranks(2, [](Rank& rank) {
     const auto store = stores::partitioned(rank.group, {.min_bytes = 0});
     const ResidualModel model(at::kFloat);

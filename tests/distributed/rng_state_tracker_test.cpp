@@ -150,12 +150,12 @@ std::vector<std::pair<std::string, CheckpointOptions>> many_options() {
           {"even", {.policy = PolicyHolder(even)}}};
 }
 
-class RanksAndForks : public ::testing::TestWithParam<int> {};
+class RanksAndForksTest : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Ranks, RanksAndForks, ::testing::Values(2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(Ranks, RanksAndForksTest, ::testing::Values(2, 3, 4),
                          ::testing::PrintToStringParamName());
 
-TEST_P(RanksAndForks, MasksOutsideOfForksAreSharedAndThoseInsideAreNotAlsoInBackward) {
+TEST_P(RanksAndForksTest, MasksOutsideOfForksAreSharedAndThoseInsideAreNotAlsoInBackward) {
   on_ranks(GetParam(), [](Rank& rank) {
     const Outcome plain = train(
         rank, [](const auto& /*options*/, const Code& code, const Tensors& t) { return code(t); });
@@ -176,7 +176,7 @@ TEST_P(RanksAndForks, MasksOutsideOfForksAreSharedAndThoseInsideAreNotAlsoInBack
   });
 }
 
-TEST(RanksInReplicas, ShareMasksInTheirTensorParallelGroupOnly) {
+TEST(RanksInReplicasTest, ShareMasksInTheirTensorParallelGroupOnly) {
   on_ranks(4, [](Rank& rank) {
     model_parallel_manual_seed(77 + 1000 * static_cast<std::uint64_t>(rank.index / 2),
                                rank.index % 2);

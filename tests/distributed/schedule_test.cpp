@@ -42,7 +42,7 @@ using testing::ResidualModel;
 
 using Tensors = std::vector<at::Tensor>;
 
-constexpr std::size_t kRegions = 3;  // of the model
+constexpr std::int64_t kRegions = 3;  // of the model
 constexpr int kMicroBatches = 6;
 constexpr std::int64_t kRows = 60;
 constexpr std::size_t kInputBytes = kRows * ResidualModel::kWidth * 4;  // of a region
@@ -65,12 +65,10 @@ struct Row {
   Region region() const {
     return [this](const auto& code, const at::Tensor& h) { return checkpoint(options, code, h); };
   }
-  std::size_t gathers() const { return partitioned ? partitioned->counters().gathers : 0; }
-  std::int64_t slab_bytes() const {
-    return slab ? static_cast<std::int64_t>(slab->counters().slab_bytes) : 0;
-  }
+  std::int64_t gathers() const { return partitioned ? partitioned->counters().gathers : 0; }
+  std::int64_t slab_bytes() const { return slab ? slab->counters().slab_bytes : 0; }
   // Of a region's input in the slab.
-  std::size_t slot_bytes() const {
+  std::int64_t slot_bytes() const {
     const auto n = static_cast<std::size_t>(ranks);
     const std::size_t part = ((kInputBytes + n - 1) / n + 15) / 16 * 16;
     return ((ranks > 1 ? part : kInputBytes) + 511) / 512 * 512;
@@ -140,7 +138,7 @@ Tensors one_forward_one_backward(const ResidualModel& model, const at::Tensor& x
 Tensors step_through(
     const Row& row, const Step& step, int in_flight,
     const std::function<void()>& after_forward = [] {}) {
-  const auto settle = [&row](std::size_t graphs) {
+  const auto settle = [&row](std::int64_t graphs) {
     EXPECT_TRUE(comes_true([&] {
       return !row.slab || row.slab->counters().used_bytes == graphs * kRegions * row.slot_bytes();
     }));
@@ -162,12 +160,12 @@ bool has_left_nothing(const Row& row, std::int64_t bytes_before) {
   });
 }
 
-class Schedule : public ::testing::TestWithParam<int> {};
+class ScheduleTest : public ::testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Schedule, ::testing::Values(2, 3),
+INSTANTIATE_TEST_SUITE_P(Ranks, ScheduleTest, ::testing::Values(2, 3),
                          ::testing::PrintToStringParamName());
 
-TEST_P(Schedule, OneForwardOneBackwardGivesPlainGradientsAndLeavesNothing) {
+TEST_P(ScheduleTest, OneForwardOneBackwardGivesPlainGradientsAndLeavesNothing) {
   on_ranks(GetParam(), [](Rank& rank) {
     const Step step;
     const Tensors expected = step_plainly(step, 2);
@@ -200,7 +198,7 @@ void evaluate(const Step& step, const Region& region) {
   EXPECT_TRUE(step.model.forward(step.x, region).requires_grad());  // and nobody goes backward
 }
 
-TEST_P(Schedule, EvaluationInBetweenChangesNothingAndLeavesNothing) {
+TEST_P(ScheduleTest, EvaluationInBetweenChangesNothingAndLeavesNothing) {
   on_ranks(GetParam(), [](Rank& rank) {
     const Step step;
     const auto plain_evaluation = [&] { evaluate(step, plainly); };
@@ -222,7 +220,7 @@ TEST_P(Schedule, EvaluationInBetweenChangesNothingAndLeavesNothing) {
   });
 }
 
-TEST_P(Schedule, MoreMicroBatchesThanTheSlabHasRoomForMakeItGrow) {
+TEST_P(ScheduleTest, MoreMicroBatchesThanTheSlabHasRoomForMakeItGrow) {
   on_ranks(GetParam(), [](Rank& rank) {
     const Step step;
     const Tensors expected = step_plainly(step, 4);
@@ -237,7 +235,7 @@ TEST_P(Schedule, MoreMicroBatchesThanTheSlabHasRoomForMakeItGrow) {
       {
         const testing::WarningLog log;
         expect_same_bits(step_through(row, step, 4), expected);
-        EXPECT_EQ(row.slab->counters().growths, std::int64_t{2 * kRegions});
+        EXPECT_EQ(row.slab->counters().growths, 2 * kRegions);
         EXPECT_THAT(log.messages(), ::testing::SizeIs(2 * kRegions));
         EXPECT_THAT(log.messages(), ::testing::Each(HasSubstr("is full")));
       }

@@ -40,7 +40,7 @@ MATCHER_P(Refuses, text, "") {
   return false;
 }
 
-TEST(ConfigFromJson, EachKeyOfTheSection) {
+TEST(ConfigFromJsonTest, EachKeyOfTheSection) {
   const Config found = Config::from_json(R"({"train_batch_size": 8, "activation_checkpointing": {
       "partition_activations": true, "cpu_checkpointing": true,
       "contiguous_memory_optimization": true, "number_checkpoints": 24,
@@ -53,14 +53,14 @@ TEST(ConfigFromJson, EachKeyOfTheSection) {
                            .profile = true}));
 }
 
-TEST(ConfigFromJson, DefaultsAndTheSectionAlone) {
+TEST(ConfigFromJsonTest, DefaultsAndTheSectionAlone) {
   EXPECT_EQ(Config::from_json("{}"), Config{});
   EXPECT_EQ(Config::from_json(R"({"activation_checkpointing": {"number_checkpoints": null}})"),
             Config{});
   EXPECT_EQ(Config::from_json(R"({"profile": true})"), Config{.profile = true});
 }
 
-TEST(ConfigFromJson, WhatIsWrongIsNamed) {
+TEST(ConfigFromJsonTest, NamesTheInvalidEntry) {
   const auto from = [](const char* json) { return [=] { (void)Config::from_json(json); }; };
   EXPECT_THAT(from(R"({"partition_activation": true})"),
               Refuses("there is no key 'partition_activation' in activation_checkpointing; there "
@@ -72,7 +72,7 @@ TEST(ConfigFromJson, WhatIsWrongIsNamed) {
   EXPECT_THAT(from("[1, 2"), Refuses("this is no JSON"));
 }
 
-TEST(ConfigFromJson, FromAFile) {
+TEST(ConfigFromJsonTest, ReadsAFile) {
   const std::string path = ::testing::TempDir() + "/ds_config.json";
   std::ofstream(path) << R"({"activation_checkpointing": {"cpu_checkpointing": true}})";
   EXPECT_EQ(Config::from_json_file(path), Config{.cpu_checkpointing = true});
@@ -80,7 +80,7 @@ TEST(ConfigFromJson, FromAFile) {
   EXPECT_THAT([&] { (void)Config::from_json_file(path); }, Refuses(path + "' cannot be read"));
 }
 
-TEST(ConfigOverrides, WhatIsSaidComesBeforeTheFile) {
+TEST(ConfigOverridesTest, PrefersOverridesToTheFile) {
   const Config file{.cpu_checkpointing = true, .profile = true};
   EXPECT_EQ(with_overrides(file, {}), file);
   EXPECT_EQ(with_overrides(file, {.contiguous_memory_optimization = true,
@@ -91,7 +91,7 @@ TEST(ConfigOverrides, WhatIsSaidComesBeforeTheFile) {
                     .number_checkpoints = 3}));
 }
 
-TEST(Configure, ContradictionsNameTheKey) {
+TEST(ConfigureTest, ContradictionsNameTheKey) {
   const auto with = [](Config config, std::shared_ptr<ActivationStore> store = nullptr) {
     return [=] { configure_checkpointing(config, store); };
   };
@@ -104,9 +104,9 @@ TEST(Configure, ContradictionsNameTheKey) {
   EXPECT_FALSE(is_configured());
 }
 
-class ConfiguredRegions : public ::testing::Test {
+class ConfiguredRegionsTest : public ::testing::Test {
  protected:
-  ~ConfiguredRegions() override { reset_configuration(); }
+  ~ConfiguredRegionsTest() override { reset_configuration(); }
 
   std::vector<at::Tensor> gradients(const CheckpointOptions& options = {}) const {
     at::Tensor h = x_;
@@ -133,13 +133,13 @@ class ConfiguredRegions : public ::testing::Test {
   const std::shared_ptr<SlabStore> store_ = stores::slab();
 };
 
-TEST_F(ConfiguredRegions, PutTheirInputsInTheStoreFromConfigureToReset) {
+TEST_F(ConfiguredRegionsTest, PutTheirInputsInTheStoreFromConfigureToReset) {
   EXPECT_FALSE(is_configured());
   configure_checkpointing({.partition_activations = true}, store_);
   EXPECT_TRUE(is_configured());
   expect_equal();
   // x is a parameter here; the inputs of the other regions are not.
-  const std::size_t peak = store_->counters().peak_used_bytes;
+  const std::int64_t peak = store_->counters().peak_used_bytes;
   EXPECT_EQ(peak, 3U * 64 * 64 * 4);
   std::thread([&] { expect_equal(); }).join();
   reset_configuration();
@@ -150,7 +150,7 @@ TEST_F(ConfiguredRegions, PutTheirInputsInTheStoreFromConfigureToReset) {
   EXPECT_EQ(store_->counters().used_bytes, 0U);
 }
 
-TEST_F(ConfiguredRegions, AGuardWinsOnItsThread) {
+TEST_F(ConfiguredRegionsTest, GuardWinsOnItsThread) {
   const auto inner = stores::slab();
   configure_checkpointing({.partition_activations = true}, store_);
   {
@@ -164,7 +164,7 @@ TEST_F(ConfiguredRegions, AGuardWinsOnItsThread) {
   EXPECT_TRUE(is_configured());
 }
 
-TEST_F(ConfiguredRegions, AStoreOfTheRegionsOwnComesFirst) {
+TEST_F(ConfiguredRegionsTest, StoreOfTheRegionsOwnComesFirst) {
   const auto own = stores::slab();
   configure_checkpointing({.partition_activations = true}, store_);
   gradients({.input_store = own});
@@ -172,7 +172,7 @@ TEST_F(ConfiguredRegions, AStoreOfTheRegionsOwnComesFirst) {
   EXPECT_GT(own->counters().peak_used_bytes, 0U);
 }
 
-TEST_F(ConfiguredRegions, EveryCombinationGivesTheSameGradients) {
+TEST_F(ConfiguredRegionsTest, EveryCombinationGivesTheSameGradients) {
   for (int bits = 0; bits < 32; ++bits) {
     const Config config{.partition_activations = (bits & 1) != 0,
                         .cpu_checkpointing = (bits & 2) != 0,
@@ -185,7 +185,7 @@ TEST_F(ConfiguredRegions, EveryCombinationGivesTheSameGradients) {
   }
 }
 
-TEST_F(ConfiguredRegions, MoreForwardsThanNumberCheckpointsAndTheirBackwards) {
+TEST_F(ConfiguredRegionsTest, MoreForwardsThanNumberCheckpointsAndTheirBackwards) {
   const auto forward = [this] {
     return checkpoint([this](const at::Tensor& t) { return t.matmul(w_).tanh(); }, x_ * 1).sum();
   };
@@ -202,7 +202,7 @@ TEST_F(ConfiguredRegions, MoreForwardsThanNumberCheckpointsAndTheirBackwards) {
   }
 }
 
-TEST_F(ConfiguredRegions, ARegionIsConfiguredWhenItsForwardBegins) {
+TEST_F(ConfiguredRegionsTest, RegionIsConfiguredWhenItsForwardBegins) {
   configure_checkpointing({.partition_activations = true}, store_);
   const at::Tensor loss =
       checkpoint([this](const at::Tensor& t) { return t.matmul(w_).tanh(); }, x_ * 1).sum();
@@ -213,7 +213,7 @@ TEST_F(ConfiguredRegions, ARegionIsConfiguredWhenItsForwardBegins) {
   EXPECT_EQ(store_->counters().used_bytes, 0U);
 }
 
-TEST_F(ConfiguredRegions, ProfileCountsRegionsAndTheirTimes) {
+TEST_F(ConfiguredRegionsTest, ProfileCountsRegionsAndTheirTimes) {
   configure_checkpointing({.profile = true});
   gradients({.name = "block"});
   const MemoryReport report = memory_report();

@@ -3,6 +3,7 @@
 #include "reprise/engine/ambient/ambient_state.h"
 
 #include <ATen/autocast_mode.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -94,7 +95,8 @@ TEST_F(AmbientStateTest, GuardPutsBackWhenTheBodyThrows) {
     at::autocast::set_autocast_enabled(at::kCPU, true);  // the body leaves this behind
     throw std::runtime_error("body");
   };
-  EXPECT_THROW(body(), std::runtime_error);
+  EXPECT_THAT([&] { body(); },
+              ::testing::ThrowsMessage<std::runtime_error>(::testing::HasSubstr("body")));
   expect_everything_changed();
 }
 

@@ -88,28 +88,28 @@ TEST_F(BatchNormTest, FiveStepsAreAsWithoutRegions) {
   expect_same_bits(train(CheckpointOptions{}, 0.1, false, 5), train(std::nullopt, 0.1, false, 5));
 }
 
-TEST_F(BatchNormTest, SoTheyAreWithoutEarlyStop) {
+TEST_F(BatchNormTest, UpdateStatisticsOnceWithoutEarlyStop) {
   expect_same_bits(train(CheckpointOptions{.early_stop = false}, 0.1, false, 5),
                    train(std::nullopt, 0.1, false, 5));
 }
 
-TEST_F(BatchNormTest, SoTheyAreWithEachCheck) {
+TEST_F(BatchNormTest, UpdateStatisticsOnceWithEachCheck) {
   for (const DeterminismCheck check : {DeterminismCheck::kNone, DeterminismCheck::kValues}) {
     expect_same_bits(train(CheckpointOptions{.determinism_check = check}, 0.1, false, 2),
                      train(std::nullopt, 0.1, false, 2));
   }
 }
 
-TEST_F(BatchNormTest, SoTheyAreWithCumulativeAverages) {
+TEST_F(BatchNormTest, UpdateStatisticsOnceWithCumulativeAverages) {
   expect_same_bits(train(CheckpointOptions{}, std::nullopt, false, 5),
                    train(std::nullopt, std::nullopt, false, 5));
 }
 
-TEST_F(BatchNormTest, SoTheyAreWhenABlockIsUsedRepeatedly) {
+TEST_F(BatchNormTest, UpdateStatisticsOnceIfABlockIsUsedRepeatedly) {
   expect_same_bits(train(CheckpointOptions{}, 0.1, true, 5), train(std::nullopt, 0.1, true, 5));
 }
 
-TEST_F(BatchNormTest, InNestedRegionsStatisticsAreUpdatedOnce) {
+TEST_F(BatchNormTest, UpdateStatisticsOnceInNestedRegions) {
   torch::manual_seed(0);
   Block block(4, 0.1);
   const at::Tensor x = leaf({2, 4, 6, 6});
@@ -125,7 +125,7 @@ TEST_F(BatchNormTest, InNestedRegionsStatisticsAreUpdatedOnce) {
 }
 
 // Later forwards move on what earlier ones have saved, and do not use.
-TEST_F(BatchNormTest, InNestedRegionsStatisticsThatHaveMovedOnAreNoOtherValues) {
+TEST_F(BatchNormTest, AcceptMovedStatisticsInNestedRegions) {
   for (const ReplayMode inner : {ReplayMode::kFunction, ReplayMode::kTape}) {
     for (const ReplayMode outer : {ReplayMode::kFunction, ReplayMode::kTape}) {
       torch::manual_seed(0);
@@ -161,7 +161,7 @@ TEST_F(BatchNormTest, InstanceNormStatisticsAreUpdatedOnce) {
   expect_same_bits(norm->buffers(), after_forward);
 }
 
-TEST_F(BatchNormTest, InEvaluationStatisticsAreOnlyRead) {
+TEST_F(BatchNormTest, OnlyReadStatisticsInEvaluation) {
   expect_as_plain([this](auto run) -> Tensors {
     Block block(4, 0.1);
     block->eval();
@@ -171,7 +171,7 @@ TEST_F(BatchNormTest, InEvaluationStatisticsAreOnlyRead) {
 }
 
 // Which no version counter tells of.
-TEST_F(BatchNormTest, InEvaluationStatisticsThatTrainingChangesBeforeBackwardAreForwards) {
+TEST_F(BatchNormTest, UseForwardsStatisticsInEvaluation) {
   expect_as_plain([this](auto run) -> Tensors {
     const at::Tensor mean = at::zeros({4});
     const at::Tensor variance = at::ones({4});

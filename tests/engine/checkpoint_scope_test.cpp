@@ -58,7 +58,7 @@ TEST_F(CheckpointScopeTest, KeepsItsInputsAndNothingElse) {
   torch::autograd::grad({watch(y)}, {x});
 }
 
-TEST_F(CheckpointScopeTest, AnInputLivesOnWhenItsOwnerHasLetGo) {
+TEST_F(CheckpointScopeTest, InputOutlivesItsOwner) {
   const at::Tensor x = leaf({64, 64});
   const auto code = [&](at::Tensor h) { return at::exp(at::sin(h)).sum(); };
   const auto expected = torch::autograd::grad({code(x * 2)}, {x});
@@ -104,7 +104,7 @@ TEST_F(CheckpointScopeTest, EachOperatorRunsOnceASession) {
 }
 
 // See Note [Left for later].
-TEST_F(CheckpointScopeTest, WhatIsCheapToComputeFromOtherSlotsIsNotHeld) {
+TEST_F(CheckpointScopeTest, DefersResultsThatAreCheapFromOtherSlots) {
   constexpr std::int64_t kWidth = 512;
   constexpr std::int64_t kMatrix = kWidth * kWidth * 4;
   const at::Tensor x = leaf({kWidth, kWidth});
@@ -123,7 +123,7 @@ TEST_F(CheckpointScopeTest, WhatIsCheapToComputeFromOtherSlotsIsNotHeld) {
   EXPECT_EQ(function_bytes - tape_bytes, kMatrix);
 }
 
-TEST_F(CheckpointScopeTest, WhatABatchNormAndAWriteInPlaceMakeOfASlotIsNotHeld) {
+TEST_F(CheckpointScopeTest, DefersResultsOfBatchNormAndInPlaceWrite) {
   constexpr std::int64_t kImages = std::int64_t{8} * 16 * 32 * 32 * 4;
   const at::Tensor x = leaf({8, 16, 32, 32});
   const at::Tensor w = leaf({16, 16, 3, 3});
@@ -145,7 +145,7 @@ TEST_F(CheckpointScopeTest, WhatABatchNormAndAWriteInPlaceMakeOfASlotIsNotHeld) 
   EXPECT_EQ(function_bytes - tape_bytes, 2 * kImages);
 }
 
-TEST_F(CheckpointScopeTest, AWriteThroughAViewAfterTheSaveChangesNoSlot) {
+TEST_F(CheckpointScopeTest, WriteThroughAViewAfterTheSaveChangesNoSlot) {
   const at::Tensor x = leaf({4, 4});
   const auto gradient = [&](bool in_scope) {
     std::optional<CheckpointScope> scope;
@@ -179,7 +179,7 @@ TEST_F(CheckpointScopeTest, WritesToTensorsFromOutsideHappenOnce) {
   expect_same_bits(gradients, {at::exp(x).detach()});
 }
 
-TEST_F(CheckpointScopeTest, WhatItReadBeforeItsOwnWriteIsKept) {
+TEST_F(CheckpointScopeTest, KeepsValuesReadBeforeAWrite) {
   const at::Tensor x = leaf({4});
   const at::Tensor scale = at::full({4}, 2.0);
   at::Tensor y;
@@ -192,7 +192,7 @@ TEST_F(CheckpointScopeTest, WhatItReadBeforeItsOwnWriteIsKept) {
   expect_same_bits(gradients, {at::exp(x).detach() * 2});
 }
 
-TEST_F(CheckpointScopeTest, AnInputThatIsChangedLaterIsAnErrorThatNamesTheReader) {
+TEST_F(CheckpointScopeTest, NamesReaderOfInputThatIsChangedLaterInError) {
   const at::Tensor x = leaf({4});
   const at::Tensor scale = at::full({4}, 2.0);
   at::Tensor y;
@@ -217,7 +217,7 @@ void fill_through_pointer(const at::Tensor& table) {
   }
 }
 
-TEST_F(CheckpointScopeTest, WhatIsFilledThroughAPointerIsKept) {
+TEST_F(CheckpointScopeTest, KeepsMemoryFilledThroughAPointer) {
   const at::Tensor x = leaf({4});
   const std::vector<std::function<at::Tensor()>> tables = {
       [] { return at::empty({4}); }, [] { return at::zeros({4}); }, [] { return at::ones({4}); }};
@@ -242,7 +242,7 @@ TEST_F(CheckpointScopeTest, WhatIsFilledThroughAPointerIsKept) {
   }
 }
 
-TEST_F(CheckpointScopeTest, WhatOperatorsHaveFilledIsNotKept) {
+TEST_F(CheckpointScopeTest, KeepsNoMemoryThatOperatorsFilled) {
   const at::Tensor x = leaf({64, 64});
   const std::int64_t before = live_cpu_bytes();
   at::Tensor y;
@@ -260,7 +260,7 @@ TEST_F(CheckpointScopeTest, WhatOperatorsHaveFilledIsNotKept) {
   expect_same_bits(torch::autograd::grad({watch(y)}, {x}), expected);
 }
 
-TEST_F(CheckpointScopeTest, AnExceptionEndsIt) {
+TEST_F(CheckpointScopeTest, EndsAtAnException) {
   const at::Tensor x = leaf({4});
   at::Tensor kept;
   const auto code = [&] {
@@ -268,7 +268,8 @@ TEST_F(CheckpointScopeTest, AnExceptionEndsIt) {
     kept = at::sin(at::exp(x)).sum();
     throw std::runtime_error("early");
   };
-  EXPECT_THROW(code(), std::runtime_error);
+  EXPECT_THAT([&] { code(); },
+              ::testing::ThrowsMessage<std::runtime_error>(::testing::HasSubstr("early")));
   const auto expected = torch::autograd::grad({at::sin(at::exp(x)).sum()}, {x});
   expect_same_bits(torch::autograd::grad({watch(kept)}, {x}), expected);
 }
@@ -317,7 +318,7 @@ TEST_F(CheckpointScopeTest, SaveKeepsAValueWithoutAPolicy) {
   EXPECT_EQ(counter.count("aten::exp"), 0U);
 }
 
-TEST_F(CheckpointScopeTest, AFunctionWithATapeRunsOnceAndMayBeGone) {
+TEST_F(CheckpointScopeTest, RunsAFunctionWithATapeOnceAndReleasesIt) {
   const at::Tensor x = leaf({4});
   int runs = 0;
   at::Tensor y;
@@ -334,7 +335,7 @@ TEST_F(CheckpointScopeTest, AFunctionWithATapeRunsOnceAndMayBeGone) {
 }
 
 // A layer's product is looked at through a view that is none by its schema, then the bias is added.
-TEST_F(CheckpointScopeTest, WhatAPolicyKeepsFollowsAWriteThroughAView) {
+TEST_F(CheckpointScopeTest, FollowsWritesThroughViewsOfKeptResults) {
   const at::Tensor x = leaf({2, 3, 8});
   const at::Tensor w = leaf({8, 8});
   const std::int64_t before = live_cpu_bytes();
@@ -351,7 +352,7 @@ TEST_F(CheckpointScopeTest, WhatAPolicyKeepsFollowsAWriteThroughAView) {
 }
 
 // Not only when the whole region is through.
-TEST_F(CheckpointScopeTest, WhatIsKeptGoesWithTheLastSlotThatNeedsIt) {
+TEST_F(CheckpointScopeTest, ReleasesKeptResultsWithTheirLastSlot) {
   constexpr std::int64_t kMatrix = 64 * 64 * 4;
   const at::Tensor x = leaf({64, 64});
   at::Tensor first;
@@ -372,7 +373,7 @@ TEST_F(CheckpointScopeTest, WhatIsKeptGoesWithTheLastSlotThatNeedsIt) {
 }
 
 // Though a replay could need more, if it were changed in place.
-TEST_F(CheckpointScopeTest, WhatMakesAKeptResultIsNotHeld) {
+TEST_F(CheckpointScopeTest, HoldsNoInputsOfKeptResults) {
   const at::Tensor x = leaf({64, 64});
   std::vector<std::int64_t> bytes;
   for (const bool allow_mutation : {false, true}) {
@@ -415,7 +416,7 @@ struct Double : torch::autograd::Function<Double> {
 };
 
 // The enclosing region gives it to one node after the other.
-TEST_F(CheckpointScopeTest, AnInputThatSeveralNodesReadIsRebuiltForEach) {
+TEST_F(CheckpointScopeTest, InputThatSeveralNodesReadIsRebuiltForEach) {
   const at::Tensor x = leaf({4});
   const auto code = [](const at::Tensor& in) {
     const at::Tensor h = at::exp(in);
@@ -434,7 +435,7 @@ TEST_F(CheckpointScopeTest, WithoutGradModeNothingIsRecorded) {
   EXPECT_EQ(live_frames(), 0);
 }
 
-TEST_F(CheckpointScopeTest, ABackwardInsideIsPossible) {
+TEST_F(CheckpointScopeTest, BackwardInsideIsPossible) {
   const at::Tensor x = leaf({4});
   const auto code = [&] {
     const at::Tensor h = at::exp(at::sin(x));

@@ -100,7 +100,7 @@ void expect_same_as_plain(const std::vector<Layer>& layers,
   EXPECT_THAT(runs_of(layers), ElementsAre(2, 2, 2, 1, 1, 1));
 }
 
-TEST(CheckpointSequential, C109_KeepsAutocast) {
+TEST(CheckpointSequentialTest, C109_KeepsAutocast) {
   torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4),
                               torch::nn::Linear(4, 4));
   const at::Tensor x = torch::rand({2, 4}).to(at::kBFloat16).requires_grad_();
@@ -121,7 +121,7 @@ TEST(CheckpointSequential, C109_KeepsAutocast) {
   }
 }
 
-TEST(CheckpointSequential, C110_LastSegmentRunsOnce) {
+TEST(CheckpointSequentialTest, C110_LastSegmentRunsOnce) {
   const std::vector<Layer> layers = make_layers(10);
   const at::Tensor y = checkpoint_sequential(layers, 2, torch::rand({2, 5}));
   EXPECT_THAT(runs_of(layers), Each(1));
@@ -129,25 +129,25 @@ TEST(CheckpointSequential, C110_LastSegmentRunsOnce) {
   EXPECT_THAT(runs_of(layers), ElementsAre(2, 2, 2, 2, 2, 1, 1, 1, 1, 1));
 }
 
-TEST(CheckpointSequential, C110_TheRemainderBelongsToTheLastSegment) {
+TEST(CheckpointSequentialTest, C110_AddsTheRemainderToTheLastSegment) {
   const std::vector<Layer> layers = make_layers(8);
   checkpoint_sequential(layers, 3, torch::rand({2, 5})).sum().backward();
   EXPECT_THAT(runs_of(layers), ElementsAre(2, 2, 2, 2, 1, 1, 1, 1));
 }
 
-TEST(CheckpointSequential, C110_OneSegmentIsAPlainRun) {
+TEST(CheckpointSequentialTest, C110_OneSegmentIsAPlainRun) {
   const std::vector<Layer> layers = make_layers(3);
   checkpoint_sequential(layers, 1, torch::rand({2, 5})).sum().backward();
   EXPECT_THAT(runs_of(layers), Each(1));
 }
 
-TEST(CheckpointSequential, C111_AListOfHoldersEqualsPlain) {
+TEST(CheckpointSequentialTest, C111_MatchesListOfHoldersRunPlainly) {
   const std::vector<Layer> layers = make_layers(6);
   expect_same_as_plain(layers,
                        [&](const at::Tensor& x) { return checkpoint_sequential(layers, 2, x); });
 }
 
-TEST(CheckpointSequential, C111_AListOfPointersEqualsPlain) {
+TEST(CheckpointSequentialTest, C111_MatchesListOfPointersRunPlainly) {
   const std::vector<Layer> layers = make_layers(6);
   std::list<std::shared_ptr<LayerImpl>> pointers;
   for (const Layer& layer : layers) {
@@ -157,7 +157,7 @@ TEST(CheckpointSequential, C111_AListOfPointersEqualsPlain) {
                        [&](const at::Tensor& x) { return checkpoint_sequential(pointers, 2, x); });
 }
 
-TEST(CheckpointSequential, C111_AListOfFunctionsEqualsPlain) {
+TEST(CheckpointSequentialTest, C111_MatchesListOfFunctionsRunPlainly) {
   const std::vector<Layer> layers = make_layers(6);
   std::vector<TensorFunction> functions;
   for (const Layer& layer : layers) {
@@ -167,7 +167,7 @@ TEST(CheckpointSequential, C111_AListOfFunctionsEqualsPlain) {
                        [&](const at::Tensor& x) { return checkpoint_sequential(functions, 2, x); });
 }
 
-TEST(CheckpointSequential, C111_ASequentialEqualsPlain) {
+TEST(CheckpointSequentialTest, C111_MatchesSequentialRunPlainly) {
   const std::vector<Layer> layers = make_layers(6);
   torch::nn::Sequential model;
   model->extend(layers);
@@ -178,7 +178,7 @@ TEST(CheckpointSequential, C111_ASequentialEqualsPlain) {
   });
 }
 
-TEST(CheckpointSequential, C112_AModuleListEqualsPlain) {
+TEST(CheckpointSequentialTest, C112_MatchesModuleListRunPlainly) {
   const std::vector<Layer> layers = make_layers(6);
   torch::nn::ModuleList list;
   list->extend(layers);
@@ -189,7 +189,7 @@ TEST(CheckpointSequential, C112_AModuleListEqualsPlain) {
   });
 }
 
-TEST(CheckpointSequential, C112_TheChildrenOfAModuleListEqualPlain) {
+TEST(CheckpointSequentialTest, C112_MatchesChildrenOfAModuleListRunPlainly) {
   const std::vector<Layer> layers = make_layers(6);
   torch::nn::ModuleList list;
   list->extend(layers);
@@ -198,7 +198,7 @@ TEST(CheckpointSequential, C112_TheChildrenOfAModuleListEqualPlain) {
   });
 }
 
-TEST(CheckpointSequential, C112_AModuleListMayHoldSeveralTypes) {
+TEST(CheckpointSequentialTest, C112_AllowsModuleListToHoldSeveralTypes) {
   torch::nn::ModuleList list{Layer(), torch::nn::Linear(5, 3), torch::nn::ReLU()};
   const at::Tensor x = torch::rand({2, 5});
   const at::Tensor y =
@@ -208,7 +208,7 @@ TEST(CheckpointSequential, C112_AModuleListMayHoldSeveralTypes) {
   EXPECT_TRUE(at::equal(y, expected));
 }
 
-TEST(CheckpointSequential, C112_AnElementOfNoneOfTheTypesIsNamedBeforeAnythingRuns) {
+TEST(CheckpointSequentialTest, C112_ElementOfNoneOfTheTypesIsNamedBeforeAnythingRuns) {
   const Layer layer;
   torch::nn::ModuleList list{layer, torch::nn::ReLU()};
   const auto run = [&] {
@@ -220,7 +220,7 @@ TEST(CheckpointSequential, C112_AnElementOfNoneOfTheTypesIsNamedBeforeAnythingRu
   EXPECT_EQ(layer->runs, 0);
 }
 
-TEST(CheckpointSequential, C113_SupportsGradWithAGraph) {
+TEST(CheckpointSequentialTest, C113_SupportsGradWithAGraph) {
   const std::vector<Layer> layers = make_layers(4);
   const auto second_order = [&](const std::function<at::Tensor(const at::Tensor&)>& forward) {
     const at::Tensor x = torch::linspace(-1, 1, 10).view({2, 5}).requires_grad_();
@@ -236,7 +236,7 @@ TEST(CheckpointSequential, C113_SupportsGradWithAGraph) {
       expected);
 }
 
-TEST(CheckpointSequential, C115_AnEmptyListIsAnError) {
+TEST(CheckpointSequentialTest, C115_ThrowsForEmptyList) {
   EXPECT_THAT(
       [] {
         checkpoint_sequential(std::vector<Layer>(), 1, torch::rand({2, 5}));
@@ -249,7 +249,7 @@ TEST(CheckpointSequential, C115_AnEmptyListIsAnError) {
       ThrowsMessage<std::invalid_argument>(HasSubstr("received an empty list")));
 }
 
-TEST(CheckpointSequential, C115_SegmentsOutOfRangeAreAnError) {
+TEST(CheckpointSequentialTest, C115_SegmentsOutOfRangeAreAnError) {
   const std::vector<Layer> layers = make_layers(3);
   for (const std::int64_t segments : {-1, 0, 4}) {
     EXPECT_THAT(
@@ -262,7 +262,7 @@ TEST(CheckpointSequential, C115_SegmentsOutOfRangeAreAnError) {
   EXPECT_THAT(runs_of(layers), Each(0));
 }
 
-TEST(CheckpointSequential, RegionsOwnTheirFunctions) {
+TEST(CheckpointSequentialTest, RegionsOwnTheirFunctions) {
   std::vector<Layer> layers = make_layers(4);
   const at::Tensor x = torch::rand({2, 5});
   const at::Tensor weight = layers[0]->fc->weight;
@@ -272,7 +272,7 @@ TEST(CheckpointSequential, RegionsOwnTheirFunctions) {
   EXPECT_TRUE(weight.grad().defined());
 }
 
-TEST(CheckpointSequential, RegionsLetGoOfTheirFunctionsWithTheGraph) {
+TEST(CheckpointSequentialTest, RegionsLetGoOfTheirFunctionsWithTheGraph) {
   std::vector<Layer> layers = make_layers(4);
   const std::weak_ptr<LayerImpl> first = layers[0].ptr();
   at::Tensor y = checkpoint_sequential(layers, 2, torch::rand({2, 5}));
@@ -282,7 +282,7 @@ TEST(CheckpointSequential, RegionsLetGoOfTheirFunctionsWithTheGraph) {
   EXPECT_TRUE(first.expired());
 }
 
-TEST(CheckpointSequential, FunctionsMayAgreeOnAnotherTypeThanTensor) {
+TEST(CheckpointSequentialTest, FunctionsMayAgreeOnAnotherTypeThanTensor) {
   using Pair = std::pair<at::Tensor, at::Tensor>;
   int runs = 0;
   const std::vector<std::function<Pair(const Pair&)>> functions(4, [&runs](const Pair& in) {
@@ -310,7 +310,7 @@ struct LastOutputImpl : torch::nn::Module {
 };
 TORCH_MODULE(LastOutput);
 
-TEST(CheckpointSequential, ElementsOfASequentialMayPassOnOtherTypesThanTensors) {
+TEST(CheckpointSequentialTest, ElementsOfASequentialMayPassOnOtherTypesThanTensors) {
   torch::nn::Sequential model(torch::nn::LSTM(4, 4), LastOutput(), torch::nn::Linear(4, 2));
   const at::Tensor x = torch::rand({3, 2, 4}).requires_grad_();
   const at::Tensor expected = model->forward(x);
@@ -322,7 +322,7 @@ TEST(CheckpointSequential, ElementsOfASequentialMayPassOnOtherTypesThanTensors) 
   }
 }
 
-TEST(CheckpointSequential, NamesRegionsBySegment) {
+TEST(CheckpointSequentialTest, NamesRegionsBySegment) {
   const TensorFunction steady = [](const at::Tensor& x) { return x.sin(); };
   const TensorFunction fickle = [](const at::Tensor& x) {
     return is_recomputing() ? x.narrow(0, 0, 1).sin() : x.sin();
@@ -333,7 +333,7 @@ TEST(CheckpointSequential, NamesRegionsBySegment) {
   EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<DeterminismError>(HasSubstr("chain[1]")));
 }
 
-TEST(CheckpointSequential, WithoutGradModeEachFunctionRunsOnce) {
+TEST(CheckpointSequentialTest, WithoutGradModeEachFunctionRunsOnce) {
   const std::vector<Layer> layers = make_layers(4);
   const torch::NoGradGuard no_grad;
   const at::Tensor y = checkpoint_sequential(layers, 2, torch::rand({2, 5}));

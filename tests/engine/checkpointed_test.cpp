@@ -68,7 +68,7 @@ struct ManyImpl : torch::nn::Module {
 };
 TORCH_MODULE(Many);
 
-TEST(CheckpointedModule, C030_TakesSeveralArgumentsAndReturnsSeveralResults) {
+TEST(CheckpointedModuleTest, C030_TakesSeveralArgumentsAndReturnsSeveralResults) {
   Many plain;
   Checkpointed<Many> checkpointed(CheckpointOptions{});
   const at::Tensor x = small_input();
@@ -89,7 +89,7 @@ TEST(CheckpointedModule, C030_TakesSeveralArgumentsAndReturnsSeveralResults) {
   EXPECT_EQ(checkpointed->runs, 3);
 }
 
-TEST(CheckpointedModule, C030_TakesTheDefaultArgumentsOfForward) {
+TEST(CheckpointedModuleTest, C030_TakesTheDefaultArgumentsOfForward) {
   torch::manual_seed(1);
   torch::nn::MultiheadAttention plain(4, 2);
   Checkpointed<torch::nn::MultiheadAttention> checkpointed({.name = "attention"}, plain);
@@ -102,7 +102,7 @@ TEST(CheckpointedModule, C030_TakesTheDefaultArgumentsOfForward) {
   EXPECT_FALSE(std::get<1>(checkpointed(x, x, x, at::Tensor(), false)).defined());
 }
 
-TEST(CheckpointedModule, C031_ParameterNamesAreUnchanged) {
+TEST(CheckpointedModuleTest, C031_ParameterNamesAreUnchanged) {
   const Block plain(4);
   const Checkpointed<Block> checkpointed(CheckpointOptions{}, 4);
   EXPECT_EQ(checkpointed->named_parameters().keys(), plain->named_parameters().keys());
@@ -111,7 +111,7 @@ TEST(CheckpointedModule, C031_ParameterNamesAreUnchanged) {
   EXPECT_THAT(checkpointed->named_children().keys(), ElementsAre("fc", "dropout"));
 }
 
-TEST(CheckpointedModule, C031_ArchivesLoadBothWays) {
+TEST(CheckpointedModuleTest, C031_ArchivesLoadBothWays) {
   Block plain(4);
   Checkpointed<Block> checkpointed(CheckpointOptions{}, 4);
   const at::Tensor plain_weight = plain->fc->weight.detach().clone();
@@ -124,7 +124,7 @@ TEST(CheckpointedModule, C031_ArchivesLoadBothWays) {
   EXPECT_TRUE(at::equal(plain->fc->weight, other_weight));
 }
 
-TEST(CheckpointedModule, C031_InnerAttributesAreItsOwn) {
+TEST(CheckpointedModuleTest, C031_InnerAttributesAreItsOwn) {
   Checkpointed<torch::nn::Linear> fc({.name = "fc"}, torch::nn::LinearOptions(4, 3).bias(false));
   EXPECT_EQ(fc->weight.sizes(), at::IntArrayRef({3, 4}));
   EXPECT_FALSE(fc->options.bias());
@@ -132,7 +132,7 @@ TEST(CheckpointedModule, C031_InnerAttributesAreItsOwn) {
   EXPECT_EQ(&fc->inner_module(), fc.get());
 }
 
-TEST(CheckpointedModule, C122_PeakMemoryEqualsTheFunctionForm) {
+TEST(CheckpointedModuleTest, C122_PeakMemoryEqualsTheFunctionForm) {
   install_cpu_memory_counter();
   const auto peak_of = [](const std::function<at::Tensor(const at::Tensor&)>& forward) {
     const at::Tensor x = torch::rand({64, 64}).requires_grad_();
@@ -151,14 +151,14 @@ TEST(CheckpointedModule, C122_PeakMemoryEqualsTheFunctionForm) {
   EXPECT_EQ(peak_of(through_module), expected);
 }
 
-TEST(CheckpointedModule, GradientsHaveTheBitsOfThePlainRun) {
+TEST(CheckpointedModuleTest, GradientsHaveTheBitsOfThePlainRun) {
   Block plain(4);
   Checkpointed<Block> checkpointed(CheckpointOptions{}, plain);
   expect_same_bits(outcome_of(checkpointed), outcome_of(plain));
   EXPECT_EQ(checkpointed->runs, 2);
 }
 
-TEST(CheckpointedModule, ACopyOfAModuleSharesItsTensors) {
+TEST(CheckpointedModuleTest, CopyOfAModuleSharesItsTensors) {
   Block existing(4);
   const Checkpointed<Block> checkpointed(CheckpointOptions{}, existing);
   EXPECT_TRUE(checkpointed->fc->weight.is_same(existing->fc->weight));
@@ -167,7 +167,7 @@ TEST(CheckpointedModule, ACopyOfAModuleSharesItsTensors) {
   EXPECT_EQ(checkpointed->fc->weight.scalar_type(), at::kDouble);
 }
 
-TEST(CheckpointedModule, WithoutOptionsItRunsPlainly) {
+TEST(CheckpointedModuleTest, WithoutOptionsItRunsPlainly) {
   Checkpointed<Block> block(CheckpointOptions{}, 4);
   block->set_checkpoint_options(std::nullopt);
   EXPECT_EQ(block->checkpoint_options(), std::nullopt);
@@ -179,14 +179,14 @@ TEST(CheckpointedModule, WithoutOptionsItRunsPlainly) {
   EXPECT_EQ(block->runs, 3);
 }
 
-TEST(CheckpointedModule, IsFoundFromItsBaseClass) {
+TEST(CheckpointedModuleTest, IsFoundFromItsBaseClass) {
   const Checkpointed<Block> block({.name = "block"}, 4);
   torch::nn::Module& module = *block.ptr();
   ASSERT_NE(module.as<CheckpointedModule>(), nullptr);
   EXPECT_EQ(module.as<CheckpointedModule>()->checkpoint_options()->name, "block");
 }
 
-TEST(CheckpointedModule, IsAnElementOfASequential) {
+TEST(CheckpointedModuleTest, IsAnElementOfASequential) {
   Block plain(4);
   torch::nn::Sequential expected(plain, torch::nn::Tanh());
   torch::nn::Sequential model(Checkpointed<Block>(CheckpointOptions{}, plain), torch::nn::Tanh());
@@ -195,7 +195,7 @@ TEST(CheckpointedModule, IsAnElementOfASequential) {
   EXPECT_THAT(model->named_parameters().keys(), ElementsAre("0.fc.weight", "0.fc.bias"));
 }
 
-TEST(CheckpointedModule, DefaultArgumentsWorkInASequential) {
+TEST(CheckpointedModuleTest, DefaultArgumentsWorkInASequential) {
   torch::nn::Sequential model(
       Checkpointed<torch::nn::LSTM>(CheckpointOptions{}, torch::nn::LSTMOptions(4, 3)));
   using Result = std::tuple<at::Tensor, std::tuple<at::Tensor, at::Tensor>>;
@@ -212,7 +212,7 @@ struct ConstForwardImpl : torch::nn::Module {
 };
 TORCH_MODULE(ConstForward);
 
-TEST(CheckpointedModule, AConstForwardStaysConst) {
+TEST(CheckpointedModuleTest, ConstForwardStaysConst) {
   const Checkpointed<ConstForward> module;
   module->forward(small_input()).sum().backward();
   EXPECT_EQ(*module->runs, 2);
@@ -230,14 +230,14 @@ struct SquareImpl : AbstractImpl {
 };
 TORCH_MODULE(Square);
 
-TEST(CheckpointedModule, AVirtualForwardIsARegionThroughItsBaseClass) {
+TEST(CheckpointedModuleTest, VirtualForwardIsARegionThroughItsBaseClass) {
   const Checkpointed<Square> square;
   AbstractImpl& base = *square.ptr();
   base.forward(small_input()).sum().backward();
   EXPECT_EQ(square->runs, 2);
 }
 
-TEST(CheckpointedModule, ASequentialTakesAndReturnsATensor) {
+TEST(CheckpointedModuleTest, SequentialTakesAndReturnsATensor) {
   Block block(4);
   torch::nn::Sequential plain(block, torch::nn::Tanh());
   Checkpointed<torch::nn::Sequential> copy(CheckpointOptions{}, plain);
@@ -250,7 +250,7 @@ TEST(CheckpointedModule, ASequentialTakesAndReturnsATensor) {
   EXPECT_THAT(outer->named_parameters().keys(), ElementsAre("0.0.fc.weight", "0.0.fc.bias"));
 }
 
-TEST(CheckpointedModule, CloneIsAnIndependentModuleWithTheSameOptions) {
+TEST(CheckpointedModuleTest, CloneIsAnIndependentModuleWithTheSameOptions) {
   Checkpointed<Block> block({.name = "block"}, 4);
   auto clone = std::dynamic_pointer_cast<CheckpointedImpl<BlockImpl>>(block->clone());
   ASSERT_NE(clone, nullptr);
@@ -271,7 +271,7 @@ struct OwnerImpl : torch::nn::Cloneable<OwnerImpl> {
 };
 TORCH_MODULE(Owner);
 
-TEST(CheckpointedModule, ACloneOfTheOwnerHasItsParameters) {
+TEST(CheckpointedModuleTest, CloneOfTheOwnerHasItsParameters) {
   Owner owner;
   auto clone = std::dynamic_pointer_cast<OwnerImpl>(owner->clone());
   ASSERT_NE(clone, nullptr);
@@ -280,7 +280,7 @@ TEST(CheckpointedModule, ACloneOfTheOwnerHasItsParameters) {
   EXPECT_EQ(clone->block->runs, 2);
 }
 
-TEST(CheckpointedModule, TrainEvalAndToReachWhatIsInside) {
+TEST(CheckpointedModuleTest, TrainEvalAndToReachWhatIsInside) {
   Owner owner;
   owner->eval();
   EXPECT_FALSE(owner->block->dropout->is_training());
@@ -292,7 +292,7 @@ TEST(CheckpointedModule, TrainEvalAndToReachWhatIsInside) {
   EXPECT_EQ(owner->forward(small_input().to(at::kDouble)).scalar_type(), at::kDouble);
 }
 
-TEST(CheckpointedModule, ARegionKeepsItsModuleAliveUntilTheGraphGoes) {
+TEST(CheckpointedModuleTest, KeepsItsModuleAliveAsLongAsTheGraph) {
   Checkpointed<Block> block(CheckpointOptions{}, 4);
   const std::weak_ptr<CheckpointedImpl<BlockImpl>> watched = block.ptr();
   const at::Tensor weight = block->fc->weight;
@@ -304,7 +304,7 @@ TEST(CheckpointedModule, ARegionKeepsItsModuleAliveUntilTheGraphGoes) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(CheckpointedModule, AModuleThatNobodySharesIsAnError) {
+TEST(CheckpointedModuleTest, ThrowsForModuleThatNobodyShares) {
   CheckpointedImpl<BlockImpl> block(CheckpointOptions{}, 4);
   EXPECT_THAT([&] { block.forward(small_input()); },
               ThrowsMessage<CheckpointError>(
@@ -320,20 +320,20 @@ struct NotCloneableImpl : torch::nn::Module {
 };
 TORCH_MODULE(NotCloneable);
 
-TEST(CheckpointedModule, ACloneOfAnotherTypeIsAnError) {
+TEST(CheckpointedModuleTest, ThrowsForCloneOfAnotherType) {
   const Checkpointed<NotCloneable> module;
   EXPECT_THAT([&] { module->clone(); },
               ThrowsMessage<CheckpointError>(HasSubstr("received a torch::nn::TanhImpl from a")));
 }
 
-TEST(CheckpointedModule, PrintsTheInnerModule) {
+TEST(CheckpointedModuleTest, PrintsTheInnerModule) {
   std::ostringstream stream;
   stream << Checkpointed<torch::nn::Linear>(CheckpointOptions{}, 4, 3);
   EXPECT_EQ(stream.str(),
             "reprise::Checkpointed(torch::nn::Linear(in_features=4, out_features=3, bias=true))");
 }
 
-TEST(CheckpointedModule, ANullHolderIsEmpty) {
+TEST(CheckpointedModuleTest, NullHolderIsEmpty) {
   const Checkpointed<Block> block{nullptr};
   EXPECT_TRUE(block.is_empty());
 }

@@ -213,7 +213,7 @@ TEST_P(ComputeModesTest, NumbersOfThreadsOfOthersStay) {
   EXPECT_EQ(of_a_new_thread(), 1);
 }
 
-class ComputeModesGradients : public ComputeModesTest {
+class ComputeModesGradientsTest : public ComputeModesTest {
  protected:
   using Code = std::function<at::Tensor(const at::Tensor&)>;
 
@@ -236,11 +236,11 @@ class ComputeModesGradients : public ComputeModesTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, ComputeModesGradients,
+INSTANTIATE_TEST_SUITE_P(Forms, ComputeModesGradientsTest,
                          ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
-TEST_P(ComputeModesGradients, OfAttentionByAnotherKernel) {
+TEST_P(ComputeModesGradientsTest, RestoreAnotherAttentionKernel) {
   const Code attention = [](const at::Tensor& t) {
     const at::Tensor q = t.view({1, 2, 6, 4});
     return at::scaled_dot_product_attention(q, q, q).sin();
@@ -252,13 +252,13 @@ TEST_P(ComputeModesGradients, OfAttentionByAnotherKernel) {
   context().setSDPUseFlash(true);
 }
 
-TEST_P(ComputeModesGradients, OfSumsOverSeveralThreads) {
+TEST_P(ComputeModesGradientsTest, RestoreTheNumberOfThreadsOfSums) {
   expect_as_plain("set_num_threads", at::randn({200001, 8}), [](const at::Tensor& t) {
     return t.sigmoid().sum(0, true).expand({1, 8}).sin() * t.sigmoid();
   });
 }
 
-TEST_P(ComputeModesGradients, OfDenormalNumbers) {
+TEST_P(ComputeModesGradientsTest, RestoreDenormalNumbers) {
   expect_as_plain("setFlushDenormal", at::randn({6, 8}), [](const at::Tensor& t) {
     const at::Tensor small = (t * 1e-30F) * 1e-9F;
     return small.exp() * small * 1e30F;

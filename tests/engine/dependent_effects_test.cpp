@@ -59,7 +59,7 @@ TORCH_LIBRARY_IMPL(reprise_effects, Autograd, library) {
 
 using Body = std::function<at::Tensor(const at::Tensor& x, at::Tensor& state)>;
 
-class DependentEffects : public ConformanceTest {
+class DependentEffectsTest : public ConformanceTest {
  protected:
   // Result, gradient and state of `body`, run by `run`, which gets a callable and its argument.
   template <class Run>
@@ -83,7 +83,7 @@ const Body kNormalised = [](const at::Tensor& x, at::Tensor& scale) {
   return normalise(x.cos(), scale).sin().exp();
 };
 
-TEST_F(DependentEffects, HappenOnceAndGiveTheSameResults) {
+TEST_F(DependentEffectsTest, HappenOnceAndGiveTheSameResults) {
   const Tensors expected = outcome(kNormalised, Plain{});
   for (const PolicyHolder& policy : {PolicyHolder(), policies::save_nothing(),
                                      policies::save_matmuls(), policies::save_everything()}) {
@@ -102,7 +102,7 @@ const Body kNormalisedBehindABackward = [](const at::Tensor& x, at::Tensor& scal
   return normalise(x * factor, scale).sin().exp();
 };
 
-TEST_F(DependentEffects, BehindABackwardInside) {
+TEST_F(DependentEffectsTest, FollowsABackwardInside) {
   const Tensors expected = outcome(kNormalisedBehindABackward, Plain{});
   for (const bool early_stop : {true, false}) {
     for (const PolicyHolder& policy : {PolicyHolder(), policies::save_everything()}) {
@@ -112,7 +112,7 @@ TEST_F(DependentEffects, BehindABackwardInside) {
   }
 }
 
-TEST_F(DependentEffects, OfRegionsWithinRegions) {
+TEST_F(DependentEffectsTest, RunsRegionsWithinRegions) {
   const Tensors expected = outcome(kNormalised, Plain{});
   for (const ReplayMode outer : {ReplayMode::kFunction, ReplayMode::kTape}) {
     for (const ReplayMode inner : {ReplayMode::kFunction, ReplayMode::kTape}) {
@@ -130,12 +130,14 @@ TEST_F(DependentEffects, OfRegionsWithinRegions) {
   }
 }
 
-TEST_F(DependentEffects, WithoutAWatchAreAnError) {
-  EXPECT_THROW(outcome(kNormalised, InRegion{{.determinism_check = DeterminismCheck::kNone}}),
-               MutationError);
+TEST_F(DependentEffectsTest, ThrowWithoutAWatch) {
+  EXPECT_THAT(
+      [&] { outcome(kNormalised, InRegion{{.determinism_check = DeterminismCheck::kNone}}); },
+      ::testing::ThrowsMessage<MutationError>(
+          ::testing::HasSubstr("writes to a tensor from outside the region")));
 }
 
-TEST_F(DependentEffects, OfAMovingAverageObserver) {
+TEST_F(DependentEffectsTest, UpdateAMovingAverageObserver) {
   expect_as_plain([](auto run) -> Tensors {
     const at::Tensor x = leaf({64});
     const at::Tensor on = at::ones({1}, at::kLong);
@@ -157,7 +159,7 @@ TEST_F(DependentEffects, OfAMovingAverageObserver) {
   });
 }
 
-TEST_F(DependentEffects, OfScopesWithinFunctionRegions) {
+TEST_F(DependentEffectsTest, RunsScopesWithinFunctionRegions) {
   const std::vector<std::pair<std::string, Body>> bodies = {
       {"average",
        [](const at::Tensor& x, at::Tensor& state) {
@@ -192,7 +194,7 @@ TEST_F(DependentEffects, OfScopesWithinFunctionRegions) {
 }
 
 // What an inner region keeps does not go through the hooks of the outer one.
-TEST_F(DependentEffects, OfKeptResultsThatRespectHooksInsideAnotherRegion) {
+TEST_F(DependentEffectsTest, RespectHooksForKeptResultsInsideAnotherRegion) {
   expect_as_plain([](auto run) -> Tensors {
     const at::Tensor x = leaf({8});
     // Kept results of many shapes.
@@ -233,7 +235,7 @@ at::Tensor doubled_through_a_view(const at::Tensor& t) {
   return Doubled::apply(view);
 }
 
-TEST_F(DependentEffects, OfAFunctionOnAViewLeaveNothingBehind) {
+TEST_F(DependentEffectsTest, LeaveNothingBehindForAFunctionOnAView) {
   const at::Tensor x = leaf({1024});
   // What the Function saves is packed by the recomputation itself, by a region in it, or by hooks.
   const std::vector<std::function<at::Tensor(const at::Tensor&)>> codes = {
@@ -266,7 +268,7 @@ TEST_F(DependentEffects, OfAFunctionOnAViewLeaveNothingBehind) {
 }
 
 // The recomputation stops at the last tensor that is wanted, also if a Function has made it.
-TEST_F(DependentEffects, StopEarlyBehindAFunctionsResult) {
+TEST_F(DependentEffectsTest, StopEarlyBehindAFunctionsResult) {
   int calls_behind = 0;
   const at::Tensor x = leaf({4});
   const auto fn = [&calls_behind](const at::Tensor& t) {

@@ -37,7 +37,7 @@ struct Seen {
   const void* node;
 };
 
-class Effects : public ConformanceTest {
+class EffectsTest : public ConformanceTest {
  protected:
   // `code(x, outside)` as a region: the gradients are those of the plain run, and what stands in
   // `outside` after backward is what forward left there.
@@ -70,35 +70,35 @@ class Effects : public ConformanceTest {
   };
 };
 
-TEST_F(Effects, ACounterCountsOnce) {
+TEST_F(EffectsTest, CounterCountsOnce) {
   expect_once(at::zeros({2}), [](const at::Tensor& x, const at::Tensor& counter) {
     counter.add_(1);
     return x.sin().exp();
   });
 }
 
-TEST_F(Effects, WhatIsReadAfterTheWriteIsRight) {
+TEST_F(EffectsTest, ReadsTheValueAfterTheWrite) {
   expect_once(at::ones({4, 4}), [](const at::Tensor& x, const at::Tensor& state) {
     state.mul_(3).add_(x.detach());
     return (x * state).sin();
   });
 }
 
-TEST_F(Effects, WritesThroughViewsAreLeftOut) {
+TEST_F(EffectsTest, WritesThroughViewsAreLeftOut) {
   expect_once(at::zeros({8, 4}), [](const at::Tensor& x, const at::Tensor& cache) {
     cache.narrow(0, 2, 4).copy_(x.detach());
     return x.mm(cache.narrow(0, 0, 4)).softmax(-1).mm(cache.narrow(0, 2, 4).sin());
   });
 }
 
-TEST_F(Effects, WritesThroughAliasesWithoutVersionAreLeftOut) {
+TEST_F(EffectsTest, WritesThroughAliasesWithoutVersionAreLeftOut) {
   expect_once(at::ones({4, 4}), [](const at::Tensor& x, const at::Tensor& average) {
     average.data().mul_(0.5).add_(x.detach());
     return x.sin().exp();
   });
 }
 
-TEST_F(Effects, ResultsWrittenToABufferAreLeftOut) {
+TEST_F(EffectsTest, ResultsWrittenToABufferAreLeftOut) {
   expect_once(at::zeros({4, 4}), [](const at::Tensor& x, const at::Tensor& buffer) {
     at::Tensor out = buffer;
     at::mul_out(out, x.detach(), x.detach());
@@ -106,7 +106,7 @@ TEST_F(Effects, ResultsWrittenToABufferAreLeftOut) {
   });
 }
 
-TEST_F(Effects, ListsOfTensorsAreLeftOut) {
+TEST_F(EffectsTest, ListsOfTensorsAreLeftOut) {
   expect_once(at::zeros({4, 4}), [](const at::Tensor& x, const at::Tensor& state) {
     std::vector<at::Tensor> mixed = {state, x.detach().clone()};
     at::_foreach_add_(mixed, 1);
@@ -114,7 +114,7 @@ TEST_F(Effects, ListsOfTensorsAreLeftOut) {
   });
 }
 
-TEST_F(Effects, ARandomWriteMovesTheGeneratorAndNothingElse) {
+TEST_F(EffectsTest, RandomWriteMovesTheGeneratorAndNothingElse) {
   const auto code = [](const at::Tensor& x, const at::Tensor& mask) {
     torch::manual_seed(3);
     mask.bernoulli_(0.5);
@@ -123,7 +123,7 @@ TEST_F(Effects, ARandomWriteMovesTheGeneratorAndNothingElse) {
   expect_once(at::full({4, 4}, 7.0), code);
 }
 
-TEST_F(Effects, TheGraphOfAStateIsPutBack) {
+TEST_F(EffectsTest, GraphOfAStateIsPutBack) {
   const at::Tensor state = at::zeros({4, 4});
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
@@ -142,7 +142,7 @@ TEST_F(Effects, TheGraphOfAStateIsPutBack) {
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({state.sum()}, {x})[0], x.cos().detach()));
 }
 
-TEST_F(Effects, CustomOperatorsThatDeclareTheirWritesAreLeftOut) {
+TEST_F(EffectsTest, CustomOperatorsThatDeclareTheirWritesAreLeftOut) {
   const at::Tensor counter = at::zeros({1});
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
@@ -156,7 +156,7 @@ TEST_F(Effects, CustomOperatorsThatDeclareTheirWritesAreLeftOut) {
   EXPECT_EQ(counter.item<float>(), 1);
 }
 
-TEST_F(Effects, MemoryThatTheRegionWrapsItselfIsWritten) {
+TEST_F(EffectsTest, MemoryThatTheRegionWrapsItselfIsWritten) {
   expect_as_plain([this](auto run) -> Tensors {
     const at::Tensor x = leaf({4, 4});
     const auto code = [](const at::Tensor& t) {
@@ -170,7 +170,7 @@ TEST_F(Effects, MemoryThatTheRegionWrapsItselfIsWritten) {
   });
 }
 
-TEST_F(Effects, AnArgumentThatHooksHaveCopiedIsNotWritten) {
+TEST_F(EffectsTest, ArgumentThatHooksHaveCopiedIsNotWritten) {
   const at::Tensor x = leaf({4, 4});
   const SavedTensorHooksGuard copies([](const at::Tensor& t) { return t.clone().add_(0); },
                                      [](const at::Tensor& t) { return t; });
@@ -182,7 +182,7 @@ TEST_F(Effects, AnArgumentThatHooksHaveCopiedIsNotWritten) {
                   HasSubstr("input tensor 0 is modified in place by the recomputation itself")));
 }
 
-TEST_F(Effects, AReadOfWhatIsOverwrittenLaterIsAnError) {
+TEST_F(EffectsTest, ThrowsForReadsOfMemoryOverwrittenLater) {
   const at::Tensor state = at::ones({4, 4}).clone();
   const at::Tensor x = leaf({4, 4});
   const auto code = [state](const at::Tensor& t) {
@@ -205,7 +205,7 @@ TEST_F(Effects, AReadOfWhatIsOverwrittenLaterIsAnError) {
   EXPECT_TRUE(bitwise_equal(state, at::full({4, 4}, 4.0)));
 }
 
-TEST_F(Effects, SoIsOneThatIsOverwrittenBehindTheLastSavedTensor) {
+TEST_F(EffectsTest, ThrowsForReadsOfMemoryOverwrittenBehindTheLastSavedTensor) {
   const at::Tensor state = at::ones({4, 4}).clone();
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
@@ -218,14 +218,14 @@ TEST_F(Effects, SoIsOneThatIsOverwrittenBehindTheLastSavedTensor) {
   EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<MutationError>(HasSubstr("add.Tensor")));
 }
 
-TEST_F(Effects, WhatOnlyEffectsDependOnMayBeReadAndOverwritten) {
+TEST_F(EffectsTest, AllowsOverwritingValuesThatOnlyEffectsRead) {
   expect_once(at::ones({4, 4}), [](const at::Tensor& x, const at::Tensor& average) {
     average.copy_(average * 0.9 + x.detach() * 0.1);
     return x.sin().exp();
   });
 }
 
-TEST_F(Effects, WhatTheHostWasToldItIsToldAgain) {
+TEST_F(EffectsTest, RepeatsHostReads) {
   for (const bool early_stop : {true, false}) {
     expect_once(at::ones({1}),
                 [](const at::Tensor& x, const at::Tensor& counter) {
@@ -237,7 +237,7 @@ TEST_F(Effects, WhatTheHostWasToldItIsToldAgain) {
   }
 }
 
-TEST_F(Effects, TheHostIsNotToldWhatDependsOnAnOldValue) {
+TEST_F(EffectsTest, RefusesHostReadsOfOldValues) {
   const at::Tensor counter = at::ones({1});
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
@@ -250,7 +250,7 @@ TEST_F(Effects, TheHostIsNotToldWhatDependsOnAnOldValue) {
   EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<MutationError>(HasSubstr("aten::mul.")));
 }
 
-TEST_F(Effects, ATensorThatIsOnlyAddedIsCheckedToo) {
+TEST_F(EffectsTest, TensorThatIsOnlyAddedIsCheckedToo) {
   const auto run = [](const CheckpointOptions& options) {
     const at::Tensor c = at::ones({4, 4}).clone();
     const at::Tensor x = leaf({4, 4});
@@ -265,7 +265,7 @@ TEST_F(Effects, ATensorThatIsOnlyAddedIsCheckedToo) {
   EXPECT_NO_THROW(run({.allow_external_mutation = true}));
 }
 
-TEST_F(Effects, AnExceptionInTheReplayLeavesNoWriteBehind) {
+TEST_F(EffectsTest, ExceptionInTheReplayLeavesNoWriteBehind) {
   const at::Tensor counter = at::zeros({1}).clone();
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
@@ -277,12 +277,12 @@ TEST_F(Effects, AnExceptionInTheReplayLeavesNoWriteBehind) {
         return t.sin().exp();
       },
       x);
-  EXPECT_THROW(y.sum().backward(), std::domain_error);
+  EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<std::domain_error>(HasSubstr("replay")));
   EXPECT_EQ(counter.item<float>(), 1);
   EXPECT_EQ(counter._version(), 1);
 }
 
-TEST_F(Effects, WritesOfTheReplayToItsOwnTensorsAreMade) {
+TEST_F(EffectsTest, WritesOfTheReplayToItsOwnTensorsAreMade) {
   expect_as_plain([this](auto run) -> Tensors {
     const at::Tensor x = leaf({4, 4});
     const auto code = [](const at::Tensor& t) {
@@ -297,7 +297,7 @@ TEST_F(Effects, WritesOfTheReplayToItsOwnTensorsAreMade) {
   });
 }
 
-TEST(OperatorTraits, KnowStatisticsThatSchemasDoNotDeclareWritten) {
+TEST(OperatorTraitsTest, KnowStatisticsThatSchemasDoNotDeclareWritten) {
   const auto traits_of = [](const char* name) {
     return engine_internal::OperatorTraits(
         c10::Dispatcher::singleton().findSchemaOrThrow(name, ""));

@@ -22,7 +22,7 @@ static_assert(std::is_base_of_v<CheckpointError, DeterminismError>);
 static_assert(std::is_base_of_v<CheckpointError, MutationError>);
 static_assert(std::is_base_of_v<Error, SavedTensorHookError>);
 
-TEST(Errors, AreCaughtAsTheCommonRootWithTheirMessage) {
+TEST(ErrorsTest, AreCaughtAsTheCommonRootWithTheirMessage) {
   try {
     throw MutationError("[checkpoint] changed");
   } catch (const Error& error) {
@@ -30,7 +30,7 @@ TEST(Errors, AreCaughtAsTheCommonRootWithTheirMessage) {
   }
 }
 
-TEST(Version, OfTheLibraryIsThatOfTheHeaders) {
+TEST(VersionTest, MatchesTheHeaders) {
   EXPECT_EQ(version(), REPRISE_VERSION);
   EXPECT_EQ(REPRISE_VERSION,
             REPRISE_VERSION_MAJOR * 10000 + REPRISE_VERSION_MINOR * 100 + REPRISE_VERSION_PATCH);

@@ -201,7 +201,7 @@ TEST_P(FingerprintTest, NothingIsLeftBehind) {
   EXPECT_TRUE(same(x, x));
 }
 
-TEST(FingerprintOnDevice, CopiesNothingToTheHost) {
+TEST(FingerprintOnDeviceTest, CopiesNothingToTheHost) {
   if (!torch::cuda::is_available()) {
     GTEST_SKIP() << "needs a CUDA device";
   }

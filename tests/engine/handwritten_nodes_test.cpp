@@ -55,9 +55,9 @@ class Untraceable final : public Node {
   torch::autograd::SavedVariable saved_;
 };
 
-using HandwrittenNodes = testing::ConformanceTest;
+using HandwrittenNodesTest = testing::ConformanceTest;
 
-TEST_F(HandwrittenNodes, AreNotAskedWhetherTheyAreTraceable) {
+TEST_F(HandwrittenNodesTest, AreNotAskedWhetherTheyAreTraceable) {
   expect_as_plain([&](auto run) -> Tensors {
     const at::Tensor x = leaf({3, 4});
     const at::Tensor y =

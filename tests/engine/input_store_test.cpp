@@ -34,7 +34,7 @@ using testing::live_cpu_bytes;
 
 at::Tensor leaf() { return at::arange(1.0, 6.0, at::kDouble).requires_grad_(); }
 
-class InputStore : public ::testing::TestWithParam<ReplayMode> {
+class InputStoreTest : public ::testing::TestWithParam<ReplayMode> {
  protected:
   CheckpointOptions options(int prefetch_depth = 1) const {
     return {.replay = GetParam(), .input_store = diary, .prefetch_depth = prefetch_depth};
@@ -43,13 +43,13 @@ class InputStore : public ::testing::TestWithParam<ReplayMode> {
   const std::shared_ptr<DiaryStore> diary = std::make_shared<DiaryStore>();
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, InputStore,
+INSTANTIATE_TEST_SUITE_P(Forms, InputStoreTest,
                          ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
 at::Tensor block(const at::Tensor& h) { return h.sin().cos().exp(); }
 
-TEST_P(InputStore, KeepsWhatTheRegionTakesAndNothingElse) {
+TEST_P(InputStoreTest, KeepsWhatTheRegionTakesAndNothingElse) {
   const at::Tensor x = leaf();
   const at::Tensor weight = leaf();
   const auto weighted = [&](const at::Tensor& h, const at::Tensor& w) { return block(h) * w; };
@@ -61,7 +61,7 @@ TEST_P(InputStore, KeepsWhatTheRegionTakesAndNothingElse) {
   EXPECT_THAT(diary->take_lines(), Contains("get 0").Times(1));
 }
 
-TEST_P(InputStore, BackwardThroughARegionPrefetchesForThoseBefore) {
+TEST_P(InputStoreTest, BackwardThroughARegionPrefetchesForThoseBefore) {
   const at::Tensor x = leaf();
   const std::vector<std::vector<std::string>> expected = {
       {"prefetch 2", "get 2", "prefetch 1", "get 1", "prefetch 0", "get 0"},
@@ -81,7 +81,7 @@ TEST_P(InputStore, BackwardThroughARegionPrefetchesForThoseBefore) {
   }
 }
 
-TEST_P(InputStore, GoesBeforeSurroundingHooks) {
+TEST_P(InputStoreTest, GoesBeforeSurroundingHooks) {
   const at::Tensor x = leaf();
   int packed = 0;
   at::Tensor y;
@@ -98,7 +98,7 @@ TEST_P(InputStore, GoesBeforeSurroundingHooks) {
   EXPECT_EQ(diary->puts(), 1);
 }
 
-TEST_P(InputStore, HoldsTheBytesThatTheStoreHolds) {
+TEST_P(InputStoreTest, HoldsTheBytesThatTheStoreHolds) {
   const at::Tensor x = at::randn({1000}).requires_grad_();
   const at::Tensor keep = at::rand({64, 1000}) < 0.5;
   const auto masked = [](const at::Tensor& h, const at::Tensor& mask) {
@@ -112,7 +112,7 @@ TEST_P(InputStore, HoldsTheBytesThatTheStoreHolds) {
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
 }
 
-TEST_P(InputStore, InsideAnotherRegionItIsAskedInEachReplay) {
+TEST_P(InputStoreTest, AsksInEachReplayInsideAnotherRegion) {
   const at::Tensor x = leaf();
   const auto nested = [&](const at::Tensor& h) {
     return block(checkpoint(options(), block, h * 2));
@@ -124,7 +124,7 @@ TEST_P(InputStore, InsideAnotherRegionItIsAskedInEachReplay) {
   EXPECT_EQ(diary->puts(), 2);
 }
 
-TEST(InputStoreOption, ANegativeDepthIsRefused) {
+TEST(InputStoreOptionTest, RefusesNegativeDepth) {
   EXPECT_THAT(
       [] { checkpoint({.prefetch_depth = -1}, block, leaf()); },
       ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("prefetch_depth is negative: -1")));

@@ -14,7 +14,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-class KeptWrites : public UnderPolicies {
+class KeptWritesTest : public UnderPolicies {
  protected:
   // Each subset of the first `operators` operators kept, in both forms, where they are, in a store
   // that shares their memory and in one that does not; as a preference, and with `must` also as an
@@ -45,7 +45,7 @@ class KeptWrites : public UnderPolicies {
 };
 
 // A saved tensor that has been changed since is given to nobody, and its contents do not matter.
-TEST_F(KeptWrites, OfWhatAutogradHasSavedAreNotCompared) {
+TEST_F(KeptWritesTest, SkipContentsThatAutogradHasSaved) {
   const std::vector<std::function<void(const at::Tensor&)>> writes = {
       [](const at::Tensor& y) { y.mul_(2); }, [](const at::Tensor& y) { y.fill_(2); },
       [](const at::Tensor& y) { y.select(0, 1).zero_(); }};
@@ -69,7 +69,7 @@ TEST_F(KeptWrites, OfWhatAutogradHasSavedAreNotCompared) {
   }
 }
 
-TEST_F(KeptWrites, TwiceInPlace) {
+TEST_F(KeptWritesTest, TwiceInPlace) {
   expect_as_plain_in_stores({"mul_, add_",
                              {{4}},
                              [](const Tensors& in) {
@@ -81,7 +81,7 @@ TEST_F(KeptWrites, TwiceInPlace) {
                             4);
 }
 
-TEST_F(KeptWrites, TwiceBehindALayer) {
+TEST_F(KeptWritesTest, TwiceBehindALayer) {
   expect_as_plain_in_stores({"add_, relu_ of a layer",
                              {{3, 4}, {4, 4}},
                              [](const Tensors& in) {
@@ -93,7 +93,7 @@ TEST_F(KeptWrites, TwiceBehindALayer) {
                             4);
 }
 
-TEST_F(KeptWrites, BetweenReads) {
+TEST_F(KeptWritesTest, BetweenReads) {
   expect_as_plain_in_stores({"read, written, read, written",
                              {{4}},
                              [](const Tensors& in) {
@@ -107,7 +107,7 @@ TEST_F(KeptWrites, BetweenReads) {
                             5);
 }
 
-TEST_F(KeptWrites, ByOperatorsOnLists) {
+TEST_F(KeptWritesTest, WritesByOperatorsOnLists) {
   expect_as_plain_in_stores({"_foreach_mul_, add_",
                              {{4}},
                              [](const Tensors& in) {
@@ -119,7 +119,7 @@ TEST_F(KeptWrites, ByOperatorsOnLists) {
                             4, /*must=*/false);
 }
 
-TEST_F(KeptWrites, OfCells) {
+TEST_F(KeptWritesTest, FollowOperatorsOfCells) {
   torch::manual_seed(5);
   const at::Tensor wih = torch::randn({12, 4});
   const at::Tensor bias = torch::randn({12});
@@ -128,7 +128,7 @@ TEST_F(KeptWrites, OfCells) {
                     }}});
 }
 
-TEST_F(KeptWrites, ThatResize) {
+TEST_F(KeptWritesTest, FollowResizing) {
   expect_as_plain_in_stores({"out= twice",
                              {{4}},
                              [](const Tensors& in) {
@@ -161,7 +161,7 @@ TEST_F(KeptWrites, ThatResize) {
                             5);
 }
 
-TEST_F(KeptWrites, HiddenFromThePolicy) {
+TEST_F(KeptWritesTest, HiddenFromThePolicy) {
   expect_as_plain_in_stores({"mul_ under PolicyBypassGuard",
                              {{4}},
                              [](const Tensors& in) {
@@ -189,7 +189,7 @@ struct InPlaceRelu : torch::autograd::Function<InPlaceRelu> {
 };
 
 // LibTorch counts a version for mark_dirty() when the Function has returned.
-TEST_F(KeptWrites, ByAFunctionThatRunsAnotherOperatorAfterIts) {
+TEST_F(KeptWritesTest, SavesByAFunctionThatRunsAnotherOperator) {
   expect_as_plain_in_stores(
       {"relu_, gt",
        {{3, 4}, {4, 4}},
@@ -197,7 +197,7 @@ TEST_F(KeptWrites, ByAFunctionThatRunsAnotherOperatorAfterIts) {
       4);
 }
 
-TEST_F(KeptWrites, AfterAChangeOfShape) {
+TEST_F(KeptWritesTest, ReadsAfterAChangeOfShape) {
   expect_as_plain_in_stores({"mul_, t_",
                              {{4, 4}},
                              [](const Tensors& in) {
@@ -229,7 +229,7 @@ struct Splat : torch::autograd::Function<Splat> {
 
 // A replay that was given the memory that forward filled would add to it again, and with that to
 // the caller's result.
-TEST_F(KeptWrites, ThroughAPointerIntoConstants) {
+TEST_F(KeptWritesTest, ThroughAPointerIntoConstants) {
   for (const bool is_like : {false, true}) {
     const auto code = [is_like](const at::Tensor& x) { return Splat::apply(x.exp(), is_like); };
     for (const bool must : {false, true}) {

@@ -10,7 +10,7 @@
 namespace reprise::testing::nested_backward_test {
 namespace {
 
-class NestedBackward : public ConformanceTest {};
+class NestedBackwardTest : public ConformanceTest {};
 
 using Code = std::function<at::Tensor(const at::Tensor&)>;
 
@@ -88,7 +88,7 @@ std::vector<CheckpointOptions> inner_options() {
           {.replay = ReplayMode::kTape, .determinism_check = DeterminismCheck::kValues}};
 }
 
-TEST_F(NestedBackward, IsAsInPlainCode) {
+TEST_F(NestedBackwardTest, IsAsInPlainCode) {
   // The last one looks at a part of its input first, and at all of it where a policy may keep the
   // result.
   const std::vector<Code> firsts = {[](const at::Tensor& t) { return t; },
@@ -121,7 +121,7 @@ TEST_F(NestedBackward, IsAsInPlainCode) {
 
 // A generator that the region's code alone knows, drawn from before the backward inside and behind
 // it: its replay, which with early stop off runs to the end of the code, leaves it where it was.
-TEST_F(NestedBackward, LeavesGeneratorsWhereTheyWere) {
+TEST_F(NestedBackwardTest, LeavesGeneratorsWhereTheyWere) {
   for (const bool draws_before : {true, false}) {
     for (CheckpointOptions& options : inner_options()) {
       for (const std::uint64_t bits : {0U, ~0U, 0x5U}) {
@@ -154,7 +154,7 @@ at::Tensor beside_an_overwritten_tensor(const at::Tensor& x) {
   return by_gradient_of_a_copy(y);
 }
 
-TEST_F(NestedBackward, ValuesOfAnOverwrittenTensorAreNotCompared) {
+TEST_F(NestedBackwardTest, ValuesOfAnOverwrittenTensorAreNotCompared) {
   const at::Tensor x = leaf({6, 8});
   const at::Tensor expected = beside_an_overwritten_tensor(x);
   const CheckpointOptions options{.policy = policies::save_everything(),

@@ -35,8 +35,8 @@ struct Saves : torch::autograd::Function<Saves> {
   }
 };
 
-class ObjectIdentity : public testing::ConformanceTest,
-                       public ::testing::WithParamInterface<ReplayMode> {
+class ObjectIdentityTest : public testing::ConformanceTest,
+                           public ::testing::WithParamInterface<ReplayMode> {
  protected:
   void TearDown() override {
     Saves::received().reset();
@@ -56,11 +56,11 @@ class ObjectIdentity : public testing::ConformanceTest,
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, ObjectIdentity,
+INSTANTIATE_TEST_SUITE_P(Forms, ObjectIdentityTest,
                          ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
-TEST_P(ObjectIdentity, OfAnArgument) {
+TEST_P(ObjectIdentityTest, WriteToAnArgument) {
   const at::Tensor a = leaf({3});
   const at::Tensor b = at::ones({3});
   const auto code = [](const at::Tensor& x, const at::Tensor& y) { return Saves::apply(x, y); };
@@ -68,7 +68,7 @@ TEST_P(ObjectIdentity, OfAnArgument) {
   EXPECT_TRUE(received(run(code, a, b)).is_same(b));
 }
 
-TEST_P(ObjectIdentity, OfACapturedTensor) {
+TEST_P(ObjectIdentityTest, WriteToACapturedTensor) {
   const at::Tensor a = leaf({3});
   const at::Tensor b = at::ones({3});
   EXPECT_TRUE(received(run([&](const at::Tensor& x) { return Saves::apply(x, b); }, a)).is_same(b));
@@ -80,7 +80,7 @@ TEST_P(ObjectIdentity, OfACapturedTensor) {
   EXPECT_TRUE(received(y).is_same(b));
 }
 
-TEST_P(ObjectIdentity, OfATensorThatTheRegionMadeAndGaveOut) {
+TEST_P(ObjectIdentityTest, WriteToATensorThatTheRegionReturned) {
   const at::Tensor a = leaf({3});
   const auto [y, mask] = run(
       [](const at::Tensor& x) {
@@ -91,7 +91,7 @@ TEST_P(ObjectIdentity, OfATensorThatTheRegionMadeAndGaveOut) {
   EXPECT_TRUE(received(y).is_same(mask));
 }
 
-TEST_P(ObjectIdentity, InEachBackwardAndInNestedRegions) {
+TEST_P(ObjectIdentityTest, RunsInEachBackwardAndInNestedRegions) {
   const at::Tensor a = leaf({3});
   const at::Tensor b = at::ones({3});
   const auto code = [&](const at::Tensor& x) { return Saves::apply(x.sin(), b).cos(); };
@@ -102,7 +102,7 @@ TEST_P(ObjectIdentity, InEachBackwardAndInNestedRegions) {
   }
 }
 
-TEST_P(ObjectIdentity, IsNotKeptAliveForIt) {
+TEST_P(ObjectIdentityTest, IsNotKeptAliveForIt) {
   const at::Tensor a = leaf({3});
   at::Tensor b = at::full({3}, 2.0);
   const c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weak(
@@ -115,7 +115,7 @@ TEST_P(ObjectIdentity, IsNotKeptAliveForIt) {
 }
 
 // With the tensor itself, the region would be in a cycle.
-TEST_P(ObjectIdentity, AGraphThatTheTensorGetsLaterIsNotHeld) {
+TEST_P(ObjectIdentityTest, GraphThatTheTensorGetsLaterIsNotHeld) {
   const at::Tensor a = leaf({3});
   at::Tensor b = at::ones({3});
   const at::Tensor y =
@@ -124,7 +124,7 @@ TEST_P(ObjectIdentity, AGraphThatTheTensorGetsLaterIsNotHeld) {
   watch(b);
 }
 
-TEST_P(ObjectIdentity, NotOfATensorThatHasChanged) {
+TEST_P(ObjectIdentityTest, NotOfATensorThatHasChanged) {
   const at::Tensor a = leaf({3});
   at::Tensor b = at::ones({3});
   const auto code = [](const at::Tensor& x, const at::Tensor& z) { return Saves::apply(x, z); };

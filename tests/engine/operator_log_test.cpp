@@ -83,7 +83,8 @@ TEST(OperatorLogTest, GuardEndsWhenTheBodyThrows) {
     x.exp();
     x.mm(x);  // shapes do not fit
   };
-  EXPECT_THROW(body(), c10::Error);
+  EXPECT_THAT([&] { body(); },
+              ::testing::ThrowsMessage<c10::Error>(HasSubstr("cannot be multiplied")));
   EXPECT_THAT(names(log), ElementsAre("aten::exp", "aten::mm"));
   EXPECT_FALSE(at::hasThreadLocalCallbacks());
   const OperatorLogGuard guard(log);
@@ -91,7 +92,7 @@ TEST(OperatorLogTest, GuardEndsWhenTheBodyThrows) {
   EXPECT_EQ(names(log).back(), "aten::sin");
 }
 
-TEST(OperatorLogTest, AnUnseenScopeHidesOperators) {
+TEST(OperatorLogTest, UnseenScopeHidesOperators) {
   const at::Tensor x = torch::ones({2});
   OperatorLog log;
   {
@@ -186,7 +187,7 @@ TEST(OperatorLogTest, WorksBesideOtherCallbacks) {
   EXPECT_EQ(log.entries.size(), 1U);
 }
 
-TEST(DescribeDifference, ShowsBothListsFromTheFirstDifferenceOn) {
+TEST(DescribeDifferenceTest, ShowsBothListsFromTheFirstDifferenceOn) {
   const std::string text = describe_difference(log_of({"aten::a", "aten::b", "aten::c"}),
                                                log_of({"aten::a", "aten::x"}));
   EXPECT_THAT(text, HasSubstr("You are seeing this because debug mode is on"));
@@ -199,7 +200,7 @@ TEST(DescribeDifference, ShowsBothListsFromTheFirstDifferenceOn) {
   EXPECT_THAT(text, Not(HasSubstr("aten::a")));
 }
 
-TEST(DescribeDifference, OtherInputsAreADifference) {
+TEST(DescribeDifferenceTest, OtherInputsAreADifference) {
   OperatorLog recompute = log_of({"aten::a"});
   recompute.entries[0].inputs = "double[2] cpu";
   const std::string text = describe_difference(log_of({"aten::a"}), recompute);
@@ -207,7 +208,7 @@ TEST(DescribeDifference, OtherInputsAreADifference) {
   EXPECT_THAT(text, HasSubstr("#0 aten::a(double[2] cpu)"));
 }
 
-TEST(DescribeDifference, ShowsAtMostTwentyOperators) {
+TEST(DescribeDifferenceTest, ShowsAtMostTwentyOperators) {
   const std::string text =
       describe_difference(log_of(std::vector<std::string>(27, "aten::a")), OperatorLog());
   EXPECT_THAT(text, HasSubstr("  #19 aten::a"));
@@ -216,7 +217,7 @@ TEST(DescribeDifference, ShowsAtMostTwentyOperators) {
   EXPECT_THAT(text, HasSubstr("In recompute, of 0 operators, none is left there."));
 }
 
-TEST(DescribeDifference, ShowsTheStacksOfTheFirstDifference) {
+TEST(DescribeDifferenceTest, ShowsTheStacksOfTheFirstDifference) {
   const at::Tensor x = torch::ones({2});
   OperatorLog forward;
   OperatorLog recompute;
@@ -233,14 +234,14 @@ TEST(DescribeDifference, ShowsTheStacksOfTheFirstDifference) {
   EXPECT_THAT(text, HasSubstr("Stack of #0 aten::sin in recompute:\nframe #0"));
 }
 
-TEST(DescribeDifference, SaysWhenTheListsAgree) {
+TEST(DescribeDifferenceTest, SaysWhenTheListsAgree) {
   const std::string text = describe_difference(log_of({"aten::a"}), log_of({"aten::a"}));
   EXPECT_THAT(text, HasSubstr("You are seeing this because debug mode is on"));
   EXPECT_THAT(text, HasSubstr("ran the same 1 operator"));
   EXPECT_THAT(text, HasSubstr("it is values, or the set of saved tensors, that differ"));
 }
 
-TEST(DescribeDifference, SaysWhenRecomputeEndedFirst) {
+TEST(DescribeDifferenceTest, SaysWhenRecomputeEndedFirst) {
   const std::string text = describe_difference(log_of({"aten::a", "aten::b"}), log_of({"aten::a"}));
   EXPECT_THAT(text, HasSubstr("recompute ended first"));
 }

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-class PolicyFailures : public ConformanceTest {};
+class PolicyFailuresTest : public ConformanceTest {};
 
 PolicyHolder throwing_at(const std::string& name) {
   return [name](const PolicyContext& context) {
@@ -23,7 +23,7 @@ PolicyHolder throwing_at(const std::string& name) {
   };
 }
 
-TEST_F(PolicyFailures, LeaveTheRegionWithTheirType) {
+TEST_F(PolicyFailuresTest, LeaveTheRegionWithTheirType) {
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     int operators = 0;
     const auto code = [&operators](const at::Tensor& t) {
@@ -40,7 +40,7 @@ TEST_F(PolicyFailures, LeaveTheRegionWithTheirType) {
 }
 
 // LibTorch computes the sizes of a nested tensor in a noexcept function.
-TEST_F(PolicyFailures, AtOperatorsThatANoexceptFunctionCalls) {
+TEST_F(PolicyFailuresTest, StopsInNoexceptFunctions) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor nested =
         at::_nested_tensor_from_tensor_list({t.narrow(0, 0, 2), t.narrow(0, 2, 4)});
@@ -57,7 +57,7 @@ TEST_F(PolicyFailures, AtOperatorsThatANoexceptFunctionCalls) {
   }
 }
 
-TEST_F(PolicyFailures, ThatTheCodeWouldCatchAreNotLost) {
+TEST_F(PolicyFailuresTest, SurviveHandlersInTheCode) {
   const auto code = [](const at::Tensor& t) {
     try {
       return t.sin().exp();
@@ -72,7 +72,7 @@ TEST_F(PolicyFailures, ThatTheCodeWouldCatchAreNotLost) {
   }
 }
 
-TEST_F(PolicyFailures, OfAScopeAreThrownWhereItEnds) {
+TEST_F(PolicyFailuresTest, ThrowWhereTheScopeEnds) {
   const at::Tensor x = leaf({4});
   at::Tensor y;
   const auto run = [&] {

@@ -37,7 +37,7 @@ at::Tensor gradient(const at::Tensor& y, const at::Tensor& x) {
   return torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0];
 }
 
-class PolicyStore : public ::testing::TestWithParam<ReplayMode> {
+class PolicyStoreTest : public ::testing::TestWithParam<ReplayMode> {
  protected:
   CheckpointOptions options(std::string op, std::shared_ptr<ActivationStore> store) const {
     return {
@@ -48,13 +48,13 @@ class PolicyStore : public ::testing::TestWithParam<ReplayMode> {
   const std::shared_ptr<DiaryStore> diary = std::make_shared<DiaryStore>();
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, PolicyStore,
+INSTANTIATE_TEST_SUITE_P(Forms, PolicyStoreTest,
                          ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
 at::Tensor block(const at::Tensor& h) { return h.sin().exp().cos(); }
 
-TEST_P(PolicyStore, HasWhatThePolicyKeepsAndNothingElse) {
+TEST_P(PolicyStoreTest, HasWhatThePolicyKeepsAndNothingElse) {
   const at::Tensor x = leaf();
   const at::Tensor y = checkpoint(options("aten::exp", diary), block, x);
   EXPECT_EQ(diary->puts(), 1);
@@ -65,7 +65,7 @@ TEST_P(PolicyStore, HasWhatThePolicyKeepsAndNothingElse) {
   EXPECT_TRUE(bitwise_equal(gradient(y, x), expected));  // again
 }
 
-TEST_P(PolicyStore, WhatSeveralOperatorsReadIsBroughtBackOnce) {
+TEST_P(PolicyStoreTest, FetchesSharedValuesOnce) {
   const at::Tensor x = at::randn({8, 8}).requires_grad_();
   const auto code = [&](const at::Tensor& h) {
     const at::Tensor inner = at::mm(h, h).sin();
@@ -76,7 +76,7 @@ TEST_P(PolicyStore, WhatSeveralOperatorsReadIsBroughtBackOnce) {
   EXPECT_EQ(std::ranges::count(diary->take_lines(), "get 0"), 1);
 }
 
-TEST_P(PolicyStore, BackwardThroughARegionPrefetchesForThoseBefore) {
+TEST_P(PolicyStoreTest, BackwardThroughARegionPrefetchesForThoseBefore) {
   for (int depth = 0; depth < 3; ++depth) {
     const auto diary = std::make_shared<DiaryStore>();
     CheckpointOptions regions = options("aten::exp", diary);
@@ -99,7 +99,7 @@ TEST_P(PolicyStore, BackwardThroughARegionPrefetchesForThoseBefore) {
   }
 }
 
-TEST_P(PolicyStore, WritesInPlaceAreNoChangeOfWhatIsKept) {
+TEST_P(PolicyStoreTest, WritesInPlaceAreNoChangeOfWhatIsKept) {
   const auto code = [](const at::Tensor& h) {
     const at::Tensor kept = h.sin();
     const at::Tensor before = kept.exp();
@@ -116,7 +116,7 @@ TEST_P(PolicyStore, WritesInPlaceAreNoChangeOfWhatIsKept) {
   }
 }
 
-TEST_P(PolicyStore, WhatIsWrittenByTheOperatorItselfIsKeptAsItLeavesIt) {
+TEST_P(PolicyStoreTest, KeepsTargetsAsTheirOperatorLeavesThem) {
   const auto code = [](const at::Tensor& h) { return (h * 2).exp_().sin(); };
   const at::Tensor x = leaf();
   const at::Tensor y = checkpoint(options("aten::exp_", diary), code, x);
@@ -126,7 +126,7 @@ TEST_P(PolicyStore, WhatIsWrittenByTheOperatorItselfIsKeptAsItLeavesIt) {
 
 // rrelu writes its noise, made by empty_like(), without counting it, and reads that in backward.
 // The store must not be given the memory before that: it holds each storage once.
-TEST(PolicyStoreOfATape, IsNotGivenMemoryThatIsStillToBeFilled) {
+TEST(PolicyStoreOfATapeTest, IsNotGivenMemoryThatIsStillToBeFilled) {
   const at::Tensor x = leaf();
   const auto code = [](const at::Tensor& h) { return at::rrelu(h.sin() - 0.5, 0.1, 0.9, true); };
   torch::manual_seed(5);
@@ -141,7 +141,7 @@ TEST(PolicyStoreOfATape, IsNotGivenMemoryThatIsStillToBeFilled) {
   EXPECT_TRUE(bitwise_equal(gradient(y, x), expected));
 }
 
-TEST_P(PolicyStore, TakesLessRoom) {
+TEST_P(PolicyStoreTest, TakesLessRoom) {
   const at::Tensor x = at::randn({64, 64}).requires_grad_();
   const auto code = [](const at::Tensor& h) {
     const at::Tensor mask = h > 0;
@@ -157,7 +157,7 @@ TEST_P(PolicyStore, TakesLessRoom) {
   EXPECT_EQ(kept_bytes(stores::device()) - kept_bytes(stores::packed()), 64 * 64 * 7 / 8);
 }
 
-TEST_P(PolicyStore, AnswersOfNestedRegionsAgreeOnAPlace) {
+TEST_P(PolicyStoreTest, AnswersOfNestedRegionsAgreeOnAPlace) {
   const auto outer_diary = std::make_shared<DiaryStore>();
   const at::Tensor x = leaf();
   const auto answering = [](CheckpointPolicy answer, const std::shared_ptr<DiaryStore>& store) {
@@ -185,7 +185,7 @@ TEST_P(PolicyStore, AnswersOfNestedRegionsAgreeOnAPlace) {
   EXPECT_EQ(diary->puts(), 2);
 }
 
-TEST_P(PolicyStore, AFailureOfTheStoreLeavesNothingBehind) {
+TEST_P(PolicyStoreTest, FailureOfTheStoreLeavesNothingBehind) {
   class Failing final : public ActivationStore {
    public:
     std::unique_ptr<StoredTensor> put(const at::Tensor& /*tensor*/) override {

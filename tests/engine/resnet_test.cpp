@@ -95,7 +95,7 @@ struct EncoderLayerImpl : torch::nn::Module {
 };
 TORCH_MODULE(EncoderLayer);
 
-class Training : public UnderPolicies {
+class TrainingTest : public UnderPolicies {
  protected:
   static void append(Tensors& to, const Tensors& tensors) {
     for (const at::Tensor& tensor : tensors) {
@@ -169,7 +169,7 @@ class Training : public UnderPolicies {
   }
 };
 
-TEST_F(Training, AResidualNetworkTrainsAsWithoutRegions) {
+TEST_F(TrainingTest, ResidualNetworkTrainsAsWithoutRegions) {
   const std::vector<std::string> norms =
       with_word(operators_of(ResidualBlock(8, 8, 1), torch::randn({2, 8, 4, 4})), "batch_norm");
   ASSERT_THAT(norms, ::testing::Not(::testing::IsEmpty()));
@@ -189,7 +189,7 @@ TEST_F(Training, AResidualNetworkTrainsAsWithoutRegions) {
   }
 }
 
-TEST_F(Training, AnEncoderUnderTheUsualListTrainsAsWithoutRegions) {
+TEST_F(TrainingTest, EncoderUnderTheUsualListTrainsAsWithoutRegions) {
   std::vector<std::string> listed = {"aten::mm", "aten::addmm", "aten::bmm"};
   for (const std::string& name :
        with_word(operators_of(EncoderLayer(), torch::randn({2, 6, 16})), "attention")) {

@@ -107,10 +107,10 @@ std::vector<std::pair<std::string, CheckpointOptions>> many_options() {
           {"odd", {.policy = PolicyHolder(odd)}}};
 }
 
-class RegionsAndForks : public ConformanceTest {
+class RegionsAndForksTest : public ConformanceTest {
  protected:
   // The tracker of the process keeps states of 2.5 KB, but no tensors.
-  ~RegionsAndForks() override { tracker().reset(); }
+  ~RegionsAndForksTest() override { tracker().reset(); }
 
   static void expect_as_plain(const Program& program) {
     const Outcome expected = train(program, {});
@@ -134,20 +134,20 @@ at::Tensor forks_inside(const at::Tensor& x) {
   return drop(h.cos()).sin();
 }
 
-TEST_F(RegionsAndForks, AForkInsideARegion) {
+TEST_F(RegionsAndForksTest, ForksInsideARegion) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     return region(forks_inside, region(forks_inside, x * 1));
   });
 }
 
-TEST_F(RegionsAndForks, ARegionThatDrawsInForksOnly) {
+TEST_F(RegionsAndForksTest, RunsARegionThatDrawsInForksOnly) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto code = [](const at::Tensor& t) { return drop_in(kModelParallelRng, t.exp()).sin(); };
     return region(code, region(code, x * 1));
   });
 }
 
-TEST_F(RegionsAndForks, ARegionInsideAFork) {
+TEST_F(RegionsAndForksTest, RunsARegionInsideAFork) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const at::Tensor h = drop(x);
     const auto fork = tracker().fork();
@@ -156,7 +156,7 @@ TEST_F(RegionsAndForks, ARegionInsideAFork) {
   });
 }
 
-TEST_F(RegionsAndForks, ForksInARegionInAFork) {
+TEST_F(RegionsAndForksTest, ForksInARegionInAFork) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto fork = tracker().fork();
     const auto code = [](const at::Tensor& t) {
@@ -174,7 +174,7 @@ TEST_F(RegionsAndForks, ForksInARegionInAFork) {
   });
 }
 
-TEST_F(RegionsAndForks, NestedRegionsWithForks) {
+TEST_F(RegionsAndForksTest, NestedRegionsWithForks) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto inner = [](const at::Tensor& t) { return forks_inside(drop(t)); };
     const auto outer = [&region, inner](const at::Tensor& t) {
@@ -187,7 +187,7 @@ TEST_F(RegionsAndForks, NestedRegionsWithForks) {
 }
 
 // What backward needs comes about in the middle of a fork, which the replay leaves there.
-TEST_F(RegionsAndForks, AnEarlyStopInsideAFork) {
+TEST_F(RegionsAndForksTest, StopsEarlyInsideAFork) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto code = [](const at::Tensor& t) {
       const auto fork = tracker().fork();
@@ -199,7 +199,7 @@ TEST_F(RegionsAndForks, AnEarlyStopInsideAFork) {
   });
 }
 
-TEST_F(RegionsAndForks, ABackwardInsideTheRegion) {
+TEST_F(RegionsAndForksTest, BackwardInsideTheRegion) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto inner = [](const at::Tensor& t) { return drop_in("other", drop(t.exp())).sin(); };
     const auto code = [&region, inner](const at::Tensor& t) {
@@ -212,7 +212,7 @@ TEST_F(RegionsAndForks, ABackwardInsideTheRegion) {
   });
 }
 
-TEST_F(RegionsAndForks, BackwardInsideAFork) {
+TEST_F(RegionsAndForksTest, BackwardInsideAFork) {
   const auto run = [](const Regions& region) {
     seed();
     const at::Tensor x = at::ones({6, 6}).requires_grad_();
@@ -235,7 +235,7 @@ TEST_F(RegionsAndForks, BackwardInsideAFork) {
   }
 }
 
-TEST_F(RegionsAndForks, BackwardOnAnotherThread) {
+TEST_F(RegionsAndForksTest, BackwardOnAnotherThread) {
   const auto run = [](const Regions& region) {
     seed();
     const at::Tensor x = at::ones({6, 6}).requires_grad_();
@@ -255,7 +255,7 @@ TEST_F(RegionsAndForks, BackwardOnAnotherThread) {
 
 // Dropout outside of forks is the same on all ranks, dropout inside is not; and so again in
 // backward.
-TEST_F(RegionsAndForks, RanksShareTheDefaultStateOnly) {
+TEST_F(RegionsAndForksTest, RanksShareTheDefaultStateOnly) {
   const auto gradients_of = [](std::uint64_t rank, const Regions& region) {
     seed(rank);
     const at::Tensor x = at::zeros({400}).requires_grad_();
@@ -284,7 +284,7 @@ TEST_F(RegionsAndForks, RanksShareTheDefaultStateOnly) {
   }
 }
 
-TEST_F(RegionsAndForks, AReplayThatThrowsInsideAForkLeavesNothingBehind) {
+TEST_F(RegionsAndForksTest, ReplayThatThrowsInsideAForkLeavesNothingBehind) {
   for (const CheckpointOptions& options :
        {CheckpointOptions{}, CheckpointOptions{.policy = policies::save_nothing()}}) {
     seed();
@@ -321,7 +321,7 @@ TEST_F(RegionsAndForks, AReplayThatThrowsInsideAForkLeavesNothingBehind) {
 }
 
 // Code that seeds does so in each replay, for that replay.
-TEST_F(RegionsAndForks, ARegionMayChangeItsTracker) {
+TEST_F(RegionsAndForksTest, AllowsRegionToChangeItsTracker) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto code = [](const at::Tensor& t) {
       const at::Tensor h = drop_in("other", t.exp());
@@ -336,7 +336,7 @@ TEST_F(RegionsAndForks, ARegionMayChangeItsTracker) {
   });
 }
 
-TEST_F(RegionsAndForks, ATrackerOfTheCallersIsRestoredToo) {
+TEST_F(RegionsAndForksTest, TrackerOfTheCallersIsRestoredToo) {
   const auto run = [](const Regions& region) {
     seed();
     RngStateTracker own;
@@ -362,7 +362,7 @@ TEST_F(RegionsAndForks, ATrackerOfTheCallersIsRestoredToo) {
 }
 
 // As with the default state: the replay draws on from where backward finds the named state.
-TEST_F(RegionsAndForks, WithoutPreservedStateAReplayDrawsOn) {
+TEST_F(RegionsAndForksTest, WithoutPreservedStateAReplayDrawsOn) {
   const WarningLog warnings;
   const auto code = [](const at::Tensor& t) { return drop_in(kModelParallelRng, t.exp()); };
   seed();
@@ -409,7 +409,7 @@ at::Tensor random_program(std::mt19937& choose, const Regions& region, at::Tenso
   return h;
 }
 
-TEST_F(RegionsAndForks, ProgramsMadeUpAtRandom) {
+TEST_F(RegionsAndForksTest, ProgramsMadeUpAtRandom) {
   for (std::uint32_t number = 0; number < 25; ++number) {
     SCOPED_TRACE(number);
     const Program program = [number](const Regions& region, const at::Tensor& x) {

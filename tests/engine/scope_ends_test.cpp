@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using testing::leaf;
 using testing::Tensors;
 
-class ScopeEnds : public testing::ConformanceTest {
+class ScopeEndsTest : public testing::ConformanceTest {
  protected:
   static std::unique_ptr<CheckpointScope> scope(std::string name) {
     return std::make_unique<CheckpointScope>(CheckpointOptions{.name = std::move(name)});
@@ -55,7 +55,7 @@ class ScopeEnds : public testing::ConformanceTest {
   }
 };
 
-TEST_F(ScopeEnds, BeforeOneThatWasMadeInside) {
+TEST_F(ScopeEndsTest, EndsBeforeOneThatWasMadeInside) {
   const at::Tensor x = leaf({3});
   auto outer = scope("outer");
   const at::Tensor y = x.sin().exp();
@@ -69,7 +69,7 @@ TEST_F(ScopeEnds, BeforeOneThatWasMadeInside) {
   expect_clean();
 }
 
-TEST_F(ScopeEnds, OnAnotherThread) {
+TEST_F(ScopeEndsTest, EndsOnAnotherThread) {
   const at::Tensor x = leaf({3});
   auto ended_elsewhere = scope("block");
   const at::Tensor y = x.sin().exp();
@@ -80,7 +80,7 @@ TEST_F(ScopeEnds, OnAnotherThread) {
   expect_clean();
 }
 
-TEST_F(ScopeEnds, InsideARegionThatWasMadeInIt) {
+TEST_F(ScopeEndsTest, EndsInsideARegionThatWasMadeInIt) {
   const at::Tensor x = leaf({3});
   auto closed_inside = scope("scope");
   const at::Tensor y = checkpoint(
@@ -95,7 +95,7 @@ TEST_F(ScopeEnds, InsideARegionThatWasMadeInIt) {
   expect_clean();
 }
 
-TEST_F(ScopeEnds, AfterTheRegionInWhichItWasMade) {
+TEST_F(ScopeEndsTest, EndsAfterTheRegionInWhichItWasMade) {
   const at::Tensor x = leaf({3});
   std::unique_ptr<CheckpointScope> left_open;
   const at::Tensor y = checkpoint(
@@ -113,7 +113,7 @@ TEST_F(ScopeEnds, AfterTheRegionInWhichItWasMade) {
   expect_clean();
 }
 
-TEST_F(ScopeEnds, OfAScopeThatNothingAsksForAreNoError) {
+TEST_F(ScopeEndsTest, AllowScopesThatNothingAsksFor) {
   const at::Tensor x = leaf({3});
   auto outer = scope("outer");
   auto inner = scope("inner");
@@ -123,7 +123,7 @@ TEST_F(ScopeEnds, OfAScopeThatNothingAsksForAreNoError) {
   expect_clean();
 }
 
-TEST_F(ScopeEnds, OfGuardsConcernThemAlone) {
+TEST_F(ScopeEndsTest, AffectTheirOwnGuardsAlone) {
   for (const bool elsewhere : {false, true}) {
     SCOPED_TRACE(elsewhere ? "on another thread" : "here");
     const auto end = [&](auto& guard) {
@@ -157,7 +157,7 @@ TEST_F(ScopeEnds, OfGuardsConcernThemAlone) {
   }
 }
 
-TEST_F(ScopeEnds, OfGroupsAreSeenWhereTheyWereEntered) {
+TEST_F(ScopeEndsTest, AreSeenInGroupsOnThreadsThatEnteredThem) {
   GraphExecGroup group;
   for (const bool elsewhere : {false, true}) {
     auto entered = std::make_unique<GraphExecGroupGuard>(group);

@@ -138,7 +138,7 @@ class ScopePointerTest : public ConformanceTest {
   }
 };
 
-TEST_F(ScopePointerTest, WhatAFunctionWritesThroughAPointerIsKept) {
+TEST_F(ScopePointerTest, KeepsMemoryThatAFunctionWritesThroughAPointer) {
   for (const NamedMake& made : makes()) {
     SCOPED_TRACE(made.name);
     expect_plain_bits_with_options(
@@ -146,7 +146,7 @@ TEST_F(ScopePointerTest, WhatAFunctionWritesThroughAPointerIsKept) {
   }
 }
 
-TEST_F(ScopePointerTest, WhatCodeWritesThroughAPointerIsKept) {
+TEST_F(ScopePointerTest, KeepsMemoryThatCodeWritesThroughAPointer) {
   for (const NamedMake& made : makes()) {
     SCOPED_TRACE(made.name);
     expect_plain_bits_with_options([&](const at::Tensor& x) {
@@ -158,7 +158,7 @@ TEST_F(ScopePointerTest, WhatCodeWritesThroughAPointerIsKept) {
 }
 
 // Also if the next operator writes there itself, to a part.
-TEST_F(ScopePointerTest, WhatIsOverwrittenInPartIsKept) {
+TEST_F(ScopePointerTest, KeepsMemoryThatIsOverwrittenInPart) {
   for (const NamedMake& made : makes()) {
     SCOPED_TRACE(made.name);
     expect_plain_bits_with_options([&](const at::Tensor& x) {
@@ -173,7 +173,7 @@ TEST_F(ScopePointerTest, WhatIsOverwrittenInPartIsKept) {
 }
 
 // Large enough for a sample of the bytes.
-TEST_F(ScopePointerTest, AWriteToTheEndOfALargeValueIsNoticed) {
+TEST_F(ScopePointerTest, WriteToTheEndOfALargeValueIsNoticed) {
   expect_plain_bits_with_options([&](const at::Tensor& x) {
     const at::Tensor table = x.detach().repeat({100, 100}).exp();
     table.mutable_data_ptr<float>()[table.numel() - 1] = 7;
@@ -182,7 +182,7 @@ TEST_F(ScopePointerTest, AWriteToTheEndOfALargeValueIsNoticed) {
 }
 
 // As without the scope, where autograd's SavedVariables look at the memory.
-TEST_F(ScopePointerTest, ASlotHoldsWhatIsWrittenThroughAPointerLater) {
+TEST_F(ScopePointerTest, SlotHoldsMemoryWrittenThroughAPointerLater) {
   expect_plain_bits_with_options([](const at::Tensor& x) {
     const at::Tensor table = x.detach().exp();
     const at::Tensor a = x * table;           // saves it
@@ -231,7 +231,7 @@ TEST_F(ScopePointerTest, ScratchMemoryThatAReplayMustReadIsAnErrorWhenItIsWritte
   }
 }
 
-TEST_F(ScopePointerTest, WhatIsComputedFromScratchMemoryMayBeSaved) {
+TEST_F(ScopePointerTest, AllowsSavingResultsOfScratchMemory) {
   expect_plain_bits([](const at::Tensor& x) {
     const at::Tensor scratch = at::empty({4, 8});
     at::Tensor y = x;
@@ -243,7 +243,7 @@ TEST_F(ScopePointerTest, WhatIsComputedFromScratchMemoryMayBeSaved) {
   });
 }
 
-TEST_F(ScopePointerTest, WhatIsReadThroughAPointerIsNotKept) {
+TEST_F(ScopePointerTest, KeepsNoMemoryThatIsReadThroughAPointer) {
   const at::Tensor x = leaf({4, 8});
   for (const NamedMake& made : makes()) {
     if (made.name.starts_with("empty") || made.name == "new_empty") {
@@ -266,7 +266,7 @@ TEST_F(ScopePointerTest, WhatIsReadThroughAPointerIsNotKept) {
   }
 }
 
-TEST_F(ScopePointerTest, ASampleDependsOnBothEndsAndOnAllOfLittle) {
+TEST_F(ScopePointerTest, SampleDependsOnBothEndsAndOnAllOfLittle) {
   using engine_internal::sample_memory;
   for (const bool of_all_bytes : {false, true}) {
     for (const std::int64_t size : {1, 7, 60, 61, 1000}) {

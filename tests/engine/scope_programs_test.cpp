@@ -12,7 +12,7 @@
 namespace reprise::testing::scope_programs_test {
 namespace {
 
-class ScopePrograms : public ConformanceTest {
+class ScopeProgramsTest : public ConformanceTest {
  protected:
   // The bits of the result and of the gradients of its sum.
   template <class Code>
@@ -33,7 +33,7 @@ class ScopePrograms : public ConformanceTest {
   }
 };
 
-TEST_F(ScopePrograms, TenThousandOperatorsInARow) {
+TEST_F(ScopeProgramsTest, TenThousandOperatorsInARow) {
   const at::Tensor x = leaf({8});
   const auto code = [&] {
     at::Tensor h = x;
@@ -50,7 +50,7 @@ TEST_F(ScopePrograms, TenThousandOperatorsInARow) {
 }
 
 // Each is asked for by itself: what a request costs must not grow with the scope.
-TEST_F(ScopePrograms, TenThousandOperatorsSideBySide) {
+TEST_F(ScopeProgramsTest, TenThousandOperatorsSideBySide) {
   const at::Tensor x = leaf({8});
   const auto code = [&] {
     at::Tensor sum = x;
@@ -67,7 +67,7 @@ TEST_F(ScopePrograms, TenThousandOperatorsSideBySide) {
 
 // The JIT's executor profiles the first runs and changes its graphs after them, and with those the
 // bits of gradients: each form has an executor of its own.
-TEST_F(ScopePrograms, TorchScript) {
+TEST_F(ScopeProgramsTest, TorchScript) {
   const char* const source = R"(
     def block(x, w):
         h = torch.relu(torch.mm(x, w))
@@ -104,7 +104,7 @@ at::Tensor leaves_early(const at::Tensor& x, bool early) {
   return h.cos();
 }
 
-TEST_F(ScopePrograms, AnEarlyReturnEndsIt) {
+TEST_F(ScopeProgramsTest, EndsAtAnEarlyReturn) {
   const at::Tensor x = leaf({4});
   for (const bool early : {true, false}) {
     const at::Tensor y = leaves_early(x, early);
@@ -114,7 +114,7 @@ TEST_F(ScopePrograms, AnEarlyReturnEndsIt) {
   }
 }
 
-TEST_F(ScopePrograms, InALoopAroundALoop) {
+TEST_F(ScopeProgramsTest, RunsInALoopAroundALoop) {
   const at::Tensor x = leaf({4, 4});
   const auto run = [&](bool scoped) {
     at::Tensor h = x;

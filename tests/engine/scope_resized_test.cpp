@@ -55,18 +55,22 @@ class ScopeResizedTest : public ConformanceTest {
   }
 };
 
-TEST_F(ScopeResizedTest, AGeometryThatLeavesTheStorageIsAnError) {
+TEST_F(ScopeResizedTest, ThrowsForGeometryThatLeavesTheStorage) {
   const at::Tensor small = at::zeros({4});
   const at::Tensor large = at::zeros({4, 8});
-  EXPECT_THROW(Geometry(large).look_at(small, 0), c10::Error);
-  EXPECT_THROW(Geometry(small).look_at(small, 1), c10::Error);
-  EXPECT_THROW(Geometry(small).look_at(small, -1), c10::Error);
-  EXPECT_THROW(Geometry(small.to(at::kDouble)).look_at(small, 0), c10::Error);
+  EXPECT_THAT([&] { Geometry(large).look_at(small, 0); },
+              ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("in a storage of 16")));
+  EXPECT_THAT([&] { Geometry(small).look_at(small, 1); },
+              ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("in a storage of 16")));
+  EXPECT_THAT([&] { Geometry(small).look_at(small, -1); },
+              ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("in a storage of 16")));
+  EXPECT_THAT([&] { Geometry(small.to(at::kDouble)).look_at(small, 0); },
+              ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("in a storage of 16")));
   EXPECT_TRUE(Geometry(large[3].slice(0, 4)).look_at(large[3], 0).is_set_to(large[3].slice(0, 4)));
   EXPECT_EQ(Geometry(large.narrow(0, 4, 0)).look_at(small, 0).numel(), 0);
 }
 
-TEST_F(ScopeResizedTest, WhatAnOutArgumentHasBecomeIsKept) {
+TEST_F(ScopeResizedTest, KeepsOutArgumentsAsTheyBecome) {
   const auto code = [](const at::Tensor& x) {
     at::Tensor t = at::empty({0});
     {
@@ -80,7 +84,7 @@ TEST_F(ScopeResizedTest, WhatAnOutArgumentHasBecomeIsKept) {
   expect_plain_bits_under_policies(code, 3);
 }
 
-TEST_F(ScopeResizedTest, AnOutArgumentThatIsAViewGrowsItsStorage) {
+TEST_F(ScopeResizedTest, OutArgumentThatIsAViewGrowsItsStorage) {
   expect_plain_bits_under_policies(
       [](const at::Tensor& x) {
         const at::Tensor whole = at::empty({2});
@@ -105,7 +109,7 @@ TEST_F(ScopeResizedTest, ResizedMemoryIsKept) {
       3);
 }
 
-TEST_F(ScopeResizedTest, AValueThatWasReadMayBeResizedAndOverwritten) {
+TEST_F(ScopeResizedTest, AllowsValueThatWasReadToBeResizedAndOverwritten) {
   expect_plain_bits_under_policies(
       [](const at::Tensor& x) {
         const at::Tensor t = x.detach().exp();
@@ -116,7 +120,7 @@ TEST_F(ScopeResizedTest, AValueThatWasReadMayBeResizedAndOverwritten) {
       3);
 }
 
-TEST_F(ScopeResizedTest, ATensorFromOutsideMayBeResizedAfterItWasRead) {
+TEST_F(ScopeResizedTest, AllowsTensorFromOutsideToBeResizedAfterItWasRead) {
   const Tensors scales = {at::full({4, 8}, 2.0), at::full({4, 8}, 2.0)};
   std::size_t runs = 0;
   expect_plain_bits([&](const at::Tensor& x) {
@@ -127,7 +131,7 @@ TEST_F(ScopeResizedTest, ATensorFromOutsideMayBeResizedAfterItWasRead) {
   });
 }
 
-TEST_F(ScopeResizedTest, ATensorMayBeSetToOtherMemory) {
+TEST_F(ScopeResizedTest, AllowsTensorToBeSetToOtherMemory) {
   expect_plain_bits_under_policies(
       [](const at::Tensor& x) {
         const at::NoGradGuard no_grad;
@@ -139,7 +143,7 @@ TEST_F(ScopeResizedTest, ATensorMayBeSetToOtherMemory) {
       3);
 }
 
-TEST_F(ScopeResizedTest, WhatIsSavedByHandMayHaveBeenResized) {
+TEST_F(ScopeResizedTest, AllowsSavingResizedTensors) {
   expect_plain_bits([](const at::Tensor& x) {
     at::Tensor t = at::empty({0});
     const at::NoGradGuard no_grad;

@@ -101,9 +101,9 @@ void double_uncounted(at::Tensor& x) {
   x.mul_(2);
 }
 
-class SelectiveCustomOps : public UnderPolicies {};
+class SelectiveCustomOpsTest : public UnderPolicies {};
 
-TEST_F(SelectiveCustomOps, Registered) {
+TEST_F(SelectiveCustomOpsTest, Registered) {
   expect_as_plain({
       {"with its own gradient",
        {{4}},
@@ -133,7 +133,7 @@ TEST_F(SelectiveCustomOps, Registered) {
   });
 }
 
-TEST_F(SelectiveCustomOps, RegisteredThatWrite) {
+TEST_F(SelectiveCustomOpsTest, RegisteredThatWrite) {
   expect_as_plain({
       {"and return what they write",
        {{4}},
@@ -213,7 +213,7 @@ class ReluInPlace : public torch::autograd::Function<ReluInPlace> {
   }
 };
 
-TEST_F(SelectiveCustomOps, HandwrittenFunctions) {
+TEST_F(SelectiveCustomOpsTest, HandwrittenFunctions) {
   expect_as_plain({
       {"with intermediates",
        {{4}},

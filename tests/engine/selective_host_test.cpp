@@ -8,9 +8,9 @@
 namespace reprise::testing::selective_host_test {
 namespace {
 
-class SelectiveHost : public UnderPolicies {};
+class SelectiveHostTest : public UnderPolicies {};
 
-TEST_F(SelectiveHost, HostReads) {
+TEST_F(SelectiveHostTest, HostReads) {
   expect_as_plain({
       {"item decides",
        {{4}},
@@ -42,7 +42,7 @@ TEST_F(SelectiveHost, HostReads) {
   });
 }
 
-TEST_F(SelectiveHost, ReadsThroughAPointer) {
+TEST_F(SelectiveHostTest, ReadsThroughAPointer) {
   expect_as_plain({
       {"copied to the host",
        {{4}},
@@ -63,7 +63,7 @@ TEST_F(SelectiveHost, ReadsThroughAPointer) {
   });
 }
 
-TEST_F(SelectiveHost, InferenceTensors) {
+TEST_F(SelectiveHostTest, InferenceTensors) {
   at::Tensor captured;
   {
     const c10::InferenceMode inference;
@@ -100,7 +100,7 @@ TEST_F(SelectiveHost, InferenceTensors) {
 }
 
 // The address of what has gone may be that of memory which no operator has made.
-TEST_F(SelectiveHost, MemoryOfTheCallers) {
+TEST_F(SelectiveHostTest, MemoryOfTheCallers) {
   expect_as_plain({
       {"from_blob",
        {{4}},

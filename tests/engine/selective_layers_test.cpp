@@ -7,9 +7,9 @@
 namespace reprise::testing::selective_layers_test {
 namespace {
 
-class SelectiveLayers : public UnderPolicies {};
+class SelectiveLayersTest : public UnderPolicies {};
 
-TEST_F(SelectiveLayers, GatherAndScatter) {
+TEST_F(SelectiveLayersTest, GatherAndScatter) {
   expect_as_plain({
       {"gather, take, index_add",
        {{4, 3}},
@@ -42,7 +42,7 @@ TEST_F(SelectiveLayers, GatherAndScatter) {
   });
 }
 
-TEST_F(SelectiveLayers, Embeddings) {
+TEST_F(SelectiveLayersTest, Embeddings) {
   expect_as_plain({
       {"embedding",
        {{5, 3}},
@@ -69,7 +69,7 @@ TEST_F(SelectiveLayers, Embeddings) {
   });
 }
 
-TEST_F(SelectiveLayers, ConvolutionsAndPooling) {
+TEST_F(SelectiveLayersTest, ConvolutionsAndPooling) {
   expect_as_plain({
       {"conv1d",
        {{2, 3, 8}, {4, 3, 3}, {4}},
@@ -112,7 +112,7 @@ TEST_F(SelectiveLayers, ConvolutionsAndPooling) {
   });
 }
 
-TEST_F(SelectiveLayers, BatchNormWithStatisticsOfTheRegion) {
+TEST_F(SelectiveLayersTest, BatchNormWithStatisticsOfTheRegion) {
   expect_as_plain({
       {"none",
        {{3, 4}, {4}, {4}},
@@ -140,7 +140,7 @@ TEST_F(SelectiveLayers, BatchNormWithStatisticsOfTheRegion) {
   });
 }
 
-TEST_F(SelectiveLayers, Dropouts) {
+TEST_F(SelectiveLayersTest, Dropouts) {
   expect_as_plain({
       {"dropout",
        {{4, 4}},
@@ -183,7 +183,7 @@ TEST_F(SelectiveLayers, Dropouts) {
   });
 }
 
-TEST_F(SelectiveLayers, RandomOperatorsInPlace) {
+TEST_F(SelectiveLayersTest, RandomOperatorsInPlace) {
   expect_as_plain({
       {"rrelu in training",
        {{4, 4}},
@@ -218,7 +218,7 @@ TEST_F(SelectiveLayers, RandomOperatorsInPlace) {
 }
 
 // Under each policy, from the same state of a generator that is not LibTorch's default one.
-TEST_F(SelectiveLayers, AGeneratorOfTheUsersOwn) {
+TEST_F(SelectiveLayersTest, DrawsFromAUserGenerator) {
   const auto code = [](const at::Tensor& x, const at::Generator& generator) {
     const at::Tensor a = x.sin() * at::rand({4, 4}, generator);
     const at::Tensor b = at::bernoulli(x.detach().sigmoid(), generator) + at::randn({4, 4});

@@ -8,7 +8,7 @@
 namespace reprise::testing::selective_operators_test {
 namespace {
 
-class SelectiveOperators : public UnderPolicies {};
+class SelectiveOperatorsTest : public UnderPolicies {};
 
 Tensors attention(const Tensors& in) {
   const at::Tensor x = in[0].sin();
@@ -19,7 +19,7 @@ Tensors attention(const Tensors& in) {
   return {torch::dropout(weights, 0.2, true).matmul(heads(x)).transpose(1, 2).reshape({2, 4, 6})};
 }
 
-TEST_F(SelectiveOperators, ComposedOfOthers) {
+TEST_F(SelectiveOperatorsTest, ComposedOfOthers) {
   expect_as_plain({
       {"einsum",
        {{2, 3, 4}, {2, 4, 5}},
@@ -49,7 +49,7 @@ TEST_F(SelectiveOperators, ComposedOfOthers) {
   });
 }
 
-TEST_F(SelectiveOperators, RecurrentCells) {
+TEST_F(SelectiveOperatorsTest, RecurrentCells) {
   const auto weights = [](const Tensors& in, std::size_t from) {
     return Tensors{in[from], in[from + 1], in[from + 2], in[from + 3]};
   };
@@ -91,7 +91,7 @@ TEST_F(SelectiveOperators, RecurrentCells) {
   });
 }
 
-TEST_F(SelectiveOperators, Views) {
+TEST_F(SelectiveOperatorsTest, Views) {
   expect_as_plain({
       {"narrow, select, slice",
        {{4, 5}},
@@ -137,7 +137,7 @@ TEST_F(SelectiveOperators, Views) {
   });
 }
 
-TEST_F(SelectiveOperators, ComplexNumbers) {
+TEST_F(SelectiveOperatorsTest, ComplexNumbers) {
   expect_as_plain({
       {"view_as_complex",
        {{4, 2}},
@@ -160,7 +160,7 @@ TEST_F(SelectiveOperators, ComplexNumbers) {
   });
 }
 
-TEST_F(SelectiveOperators, AutocastToBfloat16) {
+TEST_F(SelectiveOperatorsTest, AutocastToBfloat16) {
   const auto under_autocast = [](auto code) {
     return [code](const Tensors& in) {
       const AutocastScope autocast(true);

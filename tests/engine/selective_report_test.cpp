@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class SelectiveReport : public ConformanceTest {
+class SelectiveReportTest : public ConformanceTest {
  protected:
   static const OperatorReport& entry(const RegionReport& region, const std::string& name,
                                      CheckpointPolicy decision) {
@@ -30,7 +30,7 @@ class SelectiveReport : public ConformanceTest {
   }
 };
 
-TEST_F(SelectiveReport, SaysForEachOperatorWhatWasDecidedAndAtWhatPrice) {
+TEST_F(SelectiveReportTest, SaysForEachOperatorWhatWasDecidedAndAtWhatPrice) {
   const MemoryReportGuard collecting;
   const at::Tensor x = leaf({8, 8});
   for (int step = 0; step < 2; ++step) {
@@ -64,7 +64,7 @@ TEST_F(SelectiveReport, SaysForEachOperatorWhatWasDecidedAndAtWhatPrice) {
   EXPECT_EQ(region.operators.size(), 3U);
 }
 
-TEST_F(SelectiveReport, WhatNothingNeedsCountsAsDropped) {
+TEST_F(SelectiveReportTest, CountsUnneededResultsAsDropped) {
   const MemoryReportGuard collecting;
   const at::Tensor x = leaf({8});
   const at::Tensor y = checkpoint(
@@ -77,7 +77,7 @@ TEST_F(SelectiveReport, WhatNothingNeedsCountsAsDropped) {
   EXPECT_EQ(sine.dropped_bytes, 8 * 4);
 }
 
-TEST_F(SelectiveReport, PinsAreDecisions) {
+TEST_F(SelectiveReportTest, PinsAreDecisions) {
   const MemoryReportGuard collecting;
   const at::Tensor x = leaf({8});
   const at::Tensor y = checkpoint(
@@ -88,7 +88,7 @@ TEST_F(SelectiveReport, PinsAreDecisions) {
             8 * 4);
 }
 
-TEST_F(SelectiveReport, NamesTheEntriesThatMatchedNothing) {
+TEST_F(SelectiveReportTest, NamesTheEntriesThatMatchedNothing) {
   const MemoryReportGuard collecting;
   const at::Tensor x = leaf({4, 4});
   const PolicyHolder policy = policies::save_operators({"aten::mm", "aten::bmm"});
@@ -98,7 +98,7 @@ TEST_F(SelectiveReport, NamesTheEntriesThatMatchedNothing) {
   EXPECT_THAT(explain_policies(), HasSubstr("matched nothing: aten::bmm"));
 }
 
-TEST_F(SelectiveReport, ExplainsRegionsWithAPolicyOnly) {
+TEST_F(SelectiveReportTest, ExplainsRegionsWithAPolicyOnly) {
   const MemoryReportGuard collecting;
   const at::Tensor x = leaf({4, 4});
   const auto code = [](const at::Tensor& t) { return t.mm(t).sin(); };

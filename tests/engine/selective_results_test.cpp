@@ -8,9 +8,9 @@
 namespace reprise::testing::selective_results_test {
 namespace {
 
-class SelectiveResults : public UnderPolicies {};
+class SelectiveResultsTest : public UnderPolicies {};
 
-TEST_F(SelectiveResults, Factories) {
+TEST_F(SelectiveResultsTest, Factories) {
   expect_as_plain({
       {"constants",
        {{4, 4}},
@@ -41,7 +41,7 @@ TEST_F(SelectiveResults, Factories) {
   });
 }
 
-TEST_F(SelectiveResults, SeveralResults) {
+TEST_F(SelectiveResultsTest, SeveralResults) {
   expect_as_plain({
       {"sort, topk",
        {{3, 6}},
@@ -90,7 +90,7 @@ TEST_F(SelectiveResults, SeveralResults) {
   });
 }
 
-TEST_F(SelectiveResults, ListsOfTensors) {
+TEST_F(SelectiveResultsTest, ListsOfTensors) {
   expect_as_plain({
       {"cat, stack",
        {{3}, {3}},
@@ -124,7 +124,7 @@ TEST_F(SelectiveResults, ListsOfTensors) {
   });
 }
 
-TEST_F(SelectiveResults, SparseMatrices) {
+TEST_F(SelectiveResultsTest, SparseMatrices) {
   const auto sparse = [](const at::Tensor& values) {
     const at::Tensor indices = at::tensor({0, 1, 2, 2, 0, 1}, at::kLong).view({2, 3});
     return at::sparse_coo_tensor(indices, values, {3, 3});

@@ -8,9 +8,9 @@
 namespace reprise::testing::selective_writes_test {
 namespace {
 
-class SelectiveWrites : public UnderPolicies {};
+class SelectiveWritesTest : public UnderPolicies {};
 
-TEST_F(SelectiveWrites, InPlace) {
+TEST_F(SelectiveWritesTest, RunsInPlace) {
   expect_as_plain({
       {"chains",
        {{4}},
@@ -51,7 +51,7 @@ TEST_F(SelectiveWrites, InPlace) {
   });
 }
 
-TEST_F(SelectiveWrites, ThroughViews) {
+TEST_F(SelectiveWritesTest, ThroughViews) {
   expect_as_plain({
       {"into a view",
        {{4, 4}},
@@ -91,7 +91,7 @@ TEST_F(SelectiveWrites, ThroughViews) {
 }
 
 // A policy may keep the earlier state and recompute what has read it.
-TEST_F(SelectiveWrites, AfterARead) {
+TEST_F(SelectiveWritesTest, ReadsAfterARead) {
   const std::vector<OperatorCase> cases = {
       {"added, then changed",
        {{4}},
@@ -134,7 +134,7 @@ TEST_F(SelectiveWrites, AfterARead) {
   }
 }
 
-TEST_F(SelectiveWrites, IntoOutArguments) {
+TEST_F(SelectiveWritesTest, IntoOutArguments) {
   expect_as_plain({
       {"of the right shape",
        {{4}},
@@ -178,7 +178,7 @@ TEST_F(SelectiveWrites, IntoOutArguments) {
   });
 }
 
-TEST_F(SelectiveWrites, OfShapes) {
+TEST_F(SelectiveWritesTest, ReshapeKeptResults) {
   expect_as_plain({
       {"t_, transpose_",
        {{2, 3}},

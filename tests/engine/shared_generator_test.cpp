@@ -48,7 +48,7 @@ at::Tensor call_noise_like(const at::Tensor& x) {
       .call(x);
 }
 
-class SharedGenerator : public testing::ConformanceTest {
+class SharedGeneratorTest : public testing::ConformanceTest {
  protected:
   static void draw_on_another_thread() {
     std::thread([] { at::rand({3}); }).join();
@@ -73,14 +73,14 @@ class SharedGenerator : public testing::ConformanceTest {
   }
 };
 
-TEST_F(SharedGenerator, ThatNobodyElseDrawsFrom) {
+TEST_F(SharedGeneratorTest, AcceptsGeneratorsOfOneThread) {
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     expect_gradient_of_forward({.replay = replay}, [] {});
     expect_gradient_of_forward({.replay = replay}, [] { at::manual_seed(3); });
   }
 }
 
-TEST_F(SharedGenerator, DrawsOfAnotherThreadInForwardOrInTheReplayAreAnError) {
+TEST_F(SharedGeneratorTest, DrawsOfAnotherThreadInForwardOrInTheReplayAreAnError) {
   for (const bool in_forward : {true, false}) {
     const auto between = [&] {
       if (is_recomputing() != in_forward) {
@@ -95,7 +95,7 @@ TEST_F(SharedGenerator, DrawsOfAnotherThreadInForwardOrInTheReplayAreAnError) {
 }
 
 // Where not even the state that the operator starts from is the one that was captured.
-TEST_F(SharedGenerator, DrawsOfAnotherThreadWithinAnOperatorAreAnError) {
+TEST_F(SharedGeneratorTest, DrawsOfAnotherThreadWithinAnOperatorAreAnError) {
   const auto code = [](const at::Tensor& t) { return (call_noise_like(t.detach()) * t).sin() * t; };
   const std::vector<CheckpointOptions> forms = {
       {.name = "block"},
@@ -126,7 +126,7 @@ TEST_F(SharedGenerator, DrawsOfAnotherThreadWithinAnOperatorAreAnError) {
   before_drawing() = nullptr;
 }
 
-TEST_F(SharedGenerator, NumbersThatNoSavedTensorDependsOnMayDiffer) {
+TEST_F(SharedGeneratorTest, NumbersThatNoSavedTensorDependsOnMayDiffer) {
   const at::Tensor x = leaf({4, 8});
   const auto code = [](const at::Tensor& t) {
     draw_on_another_thread();
@@ -136,7 +136,7 @@ TEST_F(SharedGenerator, NumbersThatNoSavedTensorDependsOnMayDiffer) {
   EXPECT_TRUE(bitwise_equal(gradients(checkpoint(code, x), {x})[0], gradients(code(x), {x})[0]));
 }
 
-TEST_F(SharedGenerator, ATapeDrawsWhatEachOperatorDrew) {
+TEST_F(SharedGeneratorTest, TapeDrawsWhatEachOperatorDrew) {
   expect_gradient_of_forward({.replay = ReplayMode::kTape}, draw_on_another_thread);
 }
 

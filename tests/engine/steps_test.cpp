@@ -22,13 +22,13 @@ std::size_t hooks_on(const at::Tensor& parameter) {
          (torch::autograd::impl::post_acc_grad_hooks(parameter) != nullptr ? 1 : 0);
 }
 
-class ManySteps : public ::testing::Test {
+class ManyStepsTest : public ::testing::Test {
  protected:
   // Times and boundaries as well: they are what is measured around backward.
-  ManySteps() {
+  ManyStepsTest() {
     configure_checkpointing({.synchronize_checkpoint_boundary = true, .profile = true});
   }
-  ~ManySteps() override { reset_configuration(); }
+  ~ManyStepsTest() override { reset_configuration(); }
 
   at::Tensor block(const at::Tensor& t) { return linear_->forward(norm_->forward(t)).tanh(); }
 
@@ -52,7 +52,7 @@ class ManySteps : public ::testing::Test {
   const Tensors parameters_ = {norm_->weight, norm_->bias, linear_->weight, linear_->bias};
 };
 
-TEST_F(ManySteps, LeaveNoHookAndNoTensorOnParameters) {
+TEST_F(ManyStepsTest, LeaveNoHookAndNoTensorOnParameters) {
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
     std::int64_t bytes = 0;
     for (int step = 0; step < 20; ++step) {
@@ -69,7 +69,7 @@ TEST_F(ManySteps, LeaveNoHookAndNoTensorOnParameters) {
 }
 
 // Also of parameters whose gradient nobody asks for.
-TEST_F(ManySteps, AreCountedAlikeWhateverGradientsAreAskedFor) {
+TEST_F(ManyStepsTest, AreCountedAlikeWhateverGradientsAreAskedFor) {
   for (std::int64_t step = 1; step <= 3; ++step) {
     torch::autograd::grad({forward(ReplayMode::kFunction)}, {linear_->weight});
     const MemoryReport report = memory_report();

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(BitwiseEqual, ComparesBitsNotValues) {
+TEST(BitwiseEqualTest, ComparesBitsNotValues) {
   const at::Tensor nan = torch::full({2}, std::nan(""));
   EXPECT_TRUE(bitwise_equal(nan, nan.clone()));
   EXPECT_TRUE(bitwise_equal(at::Tensor(), at::Tensor()));
@@ -34,7 +34,7 @@ TEST(BitwiseEqual, ComparesBitsNotValues) {
   EXPECT_TRUE(bitwise_equal(x.t(), x.t().contiguous()));
 }
 
-TEST(BitwiseEqual, NamesTheFirstDifference) {
+TEST(BitwiseEqualTest, NamesTheFirstDifference) {
   const at::Tensor x = torch::zeros({2, 3});
   at::Tensor y = x.clone();
   y[1][0].fill_(1);
@@ -45,7 +45,7 @@ TEST(BitwiseEqual, NamesTheFirstDifference) {
   EXPECT_THAT(result.message(), HasSubstr("0 (0x00000000) against 1 (0x3f800000)"));
 }
 
-TEST(BitwiseEqual, PrintsAllDtypes) {
+TEST(BitwiseEqualTest, PrintsAllDtypes) {
   for (const at::ScalarType dtype :
        {at::kBool, at::kLong, at::kBFloat16, at::kFloat8_e5m2, at::kComplexDouble}) {
     const at::Tensor x = torch::zeros({2}).to(dtype);
@@ -99,7 +99,8 @@ TEST(AllocationFaultTest, FailsTheNthAllocationOnly) {
   AllocationFault fault(2);
   const at::Tensor a = torch::empty({4});
   EXPECT_FALSE(fault.fired());
-  EXPECT_THROW(torch::empty({4}), c10::OutOfMemoryError);
+  EXPECT_THAT([&] { torch::empty({4}); },
+              ::testing::ThrowsMessage<c10::OutOfMemoryError>(HasSubstr("injected failure")));
   EXPECT_TRUE(fault.fired());
   EXPECT_NO_THROW(torch::empty({4}));
 }

@@ -54,7 +54,7 @@ class BusyStore final : public ActivationStore {
     ~Entry() override { kept_.zero_(); }
     void prefetch() override { kept_.add(1); }
     at::Tensor get() override { return kept_.clone().view(sizes_); }
-    [[nodiscard]] std::size_t device_bytes() const override { return kept_.nbytes(); }
+    [[nodiscard]] std::int64_t device_bytes() const override { return kept_.nbytes(); }
 
    private:
     const std::vector<std::int64_t> sizes_;
@@ -72,7 +72,8 @@ PolicyHolder names_into(std::vector<std::string>& names) {
   };
 }
 
-class Unseen : public testing::ConformanceTest, public ::testing::WithParamInterface<ReplayMode> {
+class UnseenTest : public testing::ConformanceTest,
+                   public ::testing::WithParamInterface<ReplayMode> {
  protected:
   // In a region, on a leaf, with the gradient as it is without.
   void expect_gradient(const PolicyHolder& policy,
@@ -85,10 +86,11 @@ class Unseen : public testing::ConformanceTest, public ::testing::WithParamInter
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, Unseen, ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
+INSTANTIATE_TEST_SUITE_P(Forms, UnseenTest,
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
                          testing::replay_name);
 
-TEST_P(Unseen, APolicyIsNotAskedAboutAStoresOperators) {
+TEST_P(UnseenTest, PolicyIsNotAskedAboutAStoresOperators) {
   std::vector<std::string> names;
   const auto store = std::make_shared<BusyStore>();
   expect_gradient(
@@ -109,7 +111,7 @@ at::Tensor times_gradient(const at::Tensor& t) {
   return y * torch::autograd::grad({y.sum()}, {t}, {}, /*retain_graph=*/true)[0].detach();
 }
 
-TEST_P(Unseen, APolicyIsNotAskedAboutAHooksOperators) {
+TEST_P(UnseenTest, PolicyIsNotAskedAboutAHooksOperators) {
   std::vector<std::string> names;
   expect_gradient(
       names_into(names),
@@ -123,7 +125,7 @@ TEST_P(Unseen, APolicyIsNotAskedAboutAHooksOperators) {
 }
 
 // Met by a fuzzer that gives regions inside regions stores of their own.
-TEST_P(Unseen, AStoreMayServeARegionAndThePolicyAroundIt) {
+TEST_P(UnseenTest, AllowsStoreToServeARegionAndThePolicyAroundIt) {
   const std::vector<std::function<StorePtr()>> makers = {
       [] { return stores::slab({.min_bytes = 1}); },
       [] { return stores::slab({.initial_bytes = 1 << 20, .min_bytes = 1}); },
@@ -161,7 +163,7 @@ TEST_P(Unseen, AStoreMayServeARegionAndThePolicyAroundIt) {
 }
 
 // What a slab allocates is larger than what a policy keeps of that size.
-TEST_P(Unseen, ASlabsOwnMemoryIsNotKeptInTheSlab) {
+TEST_P(UnseenTest, SlabsOwnMemoryIsNotKeptInTheSlab) {
   const StorePtr store = stores::slab({.initial_bytes = 1 << 20, .min_bytes = 1});
   const PolicyHolder large = policies::keep_in(
       store, policies::save_where([](const at::Tensor& t) { return t.nbytes() >= (1U << 19); }));
@@ -172,7 +174,7 @@ TEST_P(Unseen, ASlabsOwnMemoryIsNotKeptInTheSlab) {
 }
 
 // A hook writes to its memory in a replay as it does in forward.
-TEST_P(Unseen, AHooksWritesAreNotLeftOutOfAReplay) {
+TEST_P(UnseenTest, HooksWritesAreNotLeftOutOfAReplay) {
   const auto pool = std::make_shared<std::vector<at::Tensor>>();
   for (int i = 0; i < 8; ++i) {
     pool->push_back(at::full({6, 8}, -7.0));
@@ -197,7 +199,7 @@ TEST_P(Unseen, AHooksWritesAreNotLeftOutOfAReplay) {
       [](const at::Tensor& t) { return times_gradient(t).sin(); });
 }
 
-TEST_P(Unseen, AStoreIsNotUnderAutocast) {
+TEST_P(UnseenTest, StoreIsNotUnderAutocast) {
   const at::Tensor x = leaf({4, 4});
   at::autocast::set_autocast_enabled(at::kCPU, true);
   const at::Tensor y = checkpoint(
@@ -209,7 +211,7 @@ TEST_P(Unseen, AStoreIsNotUnderAutocast) {
 }
 
 // A region that a hook runs is a region, and nothing of those around it.
-TEST_P(Unseen, ARegionInsideAHookSeesItself) {
+TEST_P(UnseenTest, RegionInsideAHookSeesItself) {
   std::vector<std::string> outer;
   std::vector<std::string> of_hook;
   std::vector<at::Tensor> found;
@@ -236,7 +238,7 @@ TEST_P(Unseen, ARegionInsideAHookSeesItself) {
   EXPECT_TRUE(bitwise_equal(gradients(y, {x})[0], -x.detach().sin()));
 }
 
-TEST(UnseenScope, HidesOperatorsFromTheLogOfARegion) {
+TEST(UnseenScopeTest, HidesOperatorsFromTheLogOfARegion) {
   const at::Tensor x = leaf({2});
   engine_internal::OperatorLog log;
   {
@@ -248,7 +250,7 @@ TEST(UnseenScope, HidesOperatorsFromTheLogOfARegion) {
   EXPECT_EQ(log.entries[0].op, "aten::exp");
 }
 
-TEST(UnseenScope, HidesWhatIsSavedFromHooksAroundIt) {
+TEST(UnseenScopeTest, HidesWhatIsSavedFromHooksAroundIt) {
   int outside = 0;
   int inside = 0;
   const auto counting = [](int& count) {

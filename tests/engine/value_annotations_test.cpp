@@ -21,7 +21,7 @@ PolicyHolder answering(CheckpointPolicy answer) {
   return [answer](const PolicyContext&) { return answer; };
 }
 
-class Pinning : public ConformanceTest {
+class PinningTest : public ConformanceTest {
  protected:
   // Kernels called `op` that a backward through `code` as a region runs; the gradient is checked.
   template <class Code>
@@ -38,7 +38,7 @@ class Pinning : public ConformanceTest {
   }
 };
 
-TEST_F(Pinning, SaveKeepsAValueWhateverThePolicySays) {
+TEST_F(PinningTest, SaveKeepsAValueWhateverThePolicySays) {
   for (const auto answer : {CheckpointPolicy::PREFER_RECOMPUTE, CheckpointPolicy::MUST_RECOMPUTE,
                             CheckpointPolicy::PREFER_SAVE, CheckpointPolicy::MUST_CPU_OFFLOAD}) {
     EXPECT_EQ(
@@ -48,7 +48,7 @@ TEST_F(Pinning, SaveKeepsAValueWhateverThePolicySays) {
   }
 }
 
-TEST_F(Pinning, RecomputeDropsAValueWhateverThePolicySays) {
+TEST_F(PinningTest, RecomputeDropsAValueWhateverThePolicySays) {
   for (const auto answer : {CheckpointPolicy::PREFER_SAVE, CheckpointPolicy::MUST_SAVE,
                             CheckpointPolicy::MUST_RECOMPUTE}) {
     EXPECT_EQ(kernels_in_backward(
@@ -58,7 +58,7 @@ TEST_F(Pinning, RecomputeDropsAValueWhateverThePolicySays) {
   }
 }
 
-TEST_F(Pinning, TheChoiceOfARouterIsNotTakenAnew) {
+TEST_F(PinningTest, RepeatsNoChoiceOfARouter) {
   at::Tensor noise = torch::eye(4)[1].clone();
   const auto code = [&noise](const at::Tensor& t) {
     const at::Tensor chosen = must_save(std::get<1>((t.detach().sum(0) * 0 + noise).topk(1)));
@@ -72,7 +72,7 @@ TEST_F(Pinning, TheChoiceOfARouterIsNotTakenAnew) {
   expect_same_bits(gradients(y, {x}), expected);
 }
 
-TEST_F(Pinning, BothResultsOfAnOperatorMayBeSaved) {
+TEST_F(PinningTest, BothResultsOfAnOperatorMayBeSaved) {
   EXPECT_EQ(kernels_in_backward("aten::topk", {.policy = policies::save_nothing()},
                                 [](const at::Tensor& t) {
                                   auto [values, indices] = t.sin().topk(2);
@@ -90,7 +90,7 @@ TEST_F(Pinning, BothResultsOfAnOperatorMayBeSaved) {
             1U);
 }
 
-TEST_F(Pinning, AViewStandsForTheWhole) {
+TEST_F(PinningTest, TreatsAViewAsTheWhole) {
   EXPECT_EQ(kernels_in_backward("aten::sin", {.policy = policies::save_nothing()},
                                 [](const at::Tensor& t) {
                                   const at::Tensor whole = t.sin();
@@ -100,7 +100,7 @@ TEST_F(Pinning, AViewStandsForTheWhole) {
             0U);
 }
 
-TEST_F(Pinning, AValueIsKeptAsItIsAtTheCall) {
+TEST_F(PinningTest, ValueIsKeptAsItIsAtTheCall) {
   EXPECT_EQ(kernels_in_backward("aten::mul_", {.policy = policies::save_nothing()},
                                 [](const at::Tensor& t) {
                                   at::Tensor s = t.sin();
@@ -111,7 +111,7 @@ TEST_F(Pinning, AValueIsKeptAsItIsAtTheCall) {
             0U);
 }
 
-TEST_F(Pinning, SavingWhatWasReadBeforeAWriteIsAnError) {
+TEST_F(PinningTest, SavingWhatWasReadBeforeAWriteIsAnError) {
   const at::Tensor x = leaf({4});
   const auto code = [](const at::Tensor& t) {
     at::Tensor s = t.sin();
@@ -125,7 +125,7 @@ TEST_F(Pinning, SavingWhatWasReadBeforeAWriteIsAnError) {
                                                    HasSubstr("Save a clone instead"))));
 }
 
-TEST_F(Pinning, SaveAndRecomputeOfOneValueContradictEachOther) {
+TEST_F(PinningTest, SaveAndRecomputeOfOneValueContradictEachOther) {
   const at::Tensor x = leaf({4});
   const auto code = [](const at::Tensor& t) { return must_recompute(must_save(t.sin())).exp(); };
   EXPECT_THAT([&] { checkpoint({.name = "block", .policy = policies::save_nothing()}, code, x); },
@@ -134,7 +134,7 @@ TEST_F(Pinning, SaveAndRecomputeOfOneValueContradictEachOther) {
                   "a result of aten::sin")));
 }
 
-TEST_F(Pinning, ARegionWithoutAPolicyCannotSave) {
+TEST_F(PinningTest, RegionWithoutAPolicyCannotSave) {
   const at::Tensor x = leaf({4});
   EXPECT_THAT(
       [&] {
@@ -146,7 +146,7 @@ TEST_F(Pinning, ARegionWithoutAPolicyCannotSave) {
                     "has no policy")));
 }
 
-TEST_F(Pinning, HasNoEffectOutsideOfRegionsAndOnInputs) {
+TEST_F(PinningTest, HasNoEffectOutsideOfRegionsAndOnInputs) {
   const at::Tensor x = leaf({4});
   EXPECT_TRUE(must_save(x).is_same(x));
   EXPECT_TRUE(must_recompute(x).is_same(x));
@@ -157,7 +157,7 @@ TEST_F(Pinning, HasNoEffectOutsideOfRegionsAndOnInputs) {
   expect_same_bits(gradients(y, {x}), gradients(x.sin().exp(), {x}));
 }
 
-TEST_F(Pinning, APolicyTellsMatmulsApartByName) {
+TEST_F(PinningTest, DistinguishesMatmulsByName) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor q = checkpoint_name(t.mm(t).tanh(), "q_proj");
     const at::Tensor k = checkpoint_name(t.mm(t.t()).sigmoid(), "k_proj");
@@ -170,7 +170,7 @@ TEST_F(Pinning, APolicyTellsMatmulsApartByName) {
   }
 }
 
-class NestedPolicies : public Pinning {
+class NestedPoliciesTest : public PinningTest {
  protected:
   static auto nested(PolicyHolder inner) {
     return [inner = std::move(inner)](const at::Tensor& t) {
@@ -182,7 +182,7 @@ class NestedPolicies : public Pinning {
   }
 };
 
-TEST_F(NestedPolicies, BetweenTwoPreferencesTheInnerOneCounts) {
+TEST_F(NestedPoliciesTest, BetweenTwoPreferencesTheInnerOneCounts) {
   EXPECT_EQ(kernels_in_backward("aten::exp", {.policy = answering(CheckpointPolicy::PREFER_SAVE)},
                                 nested(answering(CheckpointPolicy::PREFER_RECOMPUTE))),
             2U);  // for each region's replay
@@ -192,7 +192,7 @@ TEST_F(NestedPolicies, BetweenTwoPreferencesTheInnerOneCounts) {
       0U);
 }
 
-TEST_F(NestedPolicies, AMustBeatsAPreference) {
+TEST_F(NestedPoliciesTest, MustBeatsAPreference) {
   EXPECT_EQ(kernels_in_backward("aten::exp", {.policy = answering(CheckpointPolicy::MUST_SAVE)},
                                 nested(answering(CheckpointPolicy::PREFER_RECOMPUTE))),
             0U);
@@ -201,7 +201,7 @@ TEST_F(NestedPolicies, AMustBeatsAPreference) {
             2U);
 }
 
-TEST_F(NestedPolicies, ContradictingMustsAreAnErrorThatNamesBoth) {
+TEST_F(NestedPoliciesTest, ContradictingMustsAreAnErrorThatNamesBoth) {
   const at::Tensor x = leaf({4, 4});
   EXPECT_THAT(
       [&] {
@@ -218,7 +218,7 @@ TEST_F(NestedPolicies, ContradictingMustsAreAnErrorThatNamesBoth) {
                     "MUST_RECOMPUTE of region 'inner', MUST_SAVE of region 'outer'")));
 }
 
-TEST_F(Pinning, ABypassHidesCodeThatRunsDifferentlyOften) {
+TEST_F(PinningTest, BypassHidesCodeThatRunsDifferentlyOften) {
   std::vector<std::string> asked;
   const PolicyHolder policy = [&asked](const PolicyContext& context) {
     asked.emplace_back(context.op());
@@ -244,7 +244,7 @@ TEST_F(Pinning, ABypassHidesCodeThatRunsDifferentlyOften) {
   expect_same_bits(gradients(y, {x}), gradients((x.sin() * 2).exp(), {x}));
 }
 
-TEST_F(Pinning, ABypassThatReadsMoreInTheRecomputationIsAnError) {
+TEST_F(PinningTest, ThrowsForBypassThatReadsMoreInTheRecomputation) {
   const at::Tensor x = leaf({4});
   const at::Tensor y = checkpoint(
       {.name = "block", .policy = policies::save_everything()},

@@ -16,9 +16,9 @@ using ::testing::HasSubstr;
 using testing::leaf;
 using ::testing::ThrowsMessage;
 
-class WrappedMemory : public testing::ConformanceTest {
+class WrappedMemoryTest : public testing::ConformanceTest {
  protected:
-  WrappedMemory() { std::iota(memory_.begin(), memory_.end(), 0.5F); }
+  WrappedMemoryTest() { std::iota(memory_.begin(), memory_.end(), 0.5F); }
 
   at::Tensor wrap() { return at::from_blob(memory_.data(), {4, 8}); }
   at::Tensor wrap_with_deleter() {
@@ -37,7 +37,7 @@ class WrappedMemory : public testing::ConformanceTest {
   std::vector<float> memory_ = std::vector<float>(32);
 };
 
-TEST_F(WrappedMemory, OfOthersThatTheRegionHasWrittenAfterwardsIsAnErrorToRead) {
+TEST_F(WrappedMemoryTest, ThrowsForReadsOfWrappedMemoryWrittenAfterwards) {
   const auto code = [this](const at::Tensor& t) {
     const at::Tensor wrapped = wrap_with_deleter();
     const at::Tensor y = (t + wrapped).sin();
@@ -51,7 +51,7 @@ TEST_F(WrappedMemory, OfOthersThatTheRegionHasWrittenAfterwardsIsAnErrorToRead) 
                                                  HasSubstr("aten::add"), HasSubstr("from_blob"))));
 }
 
-TEST_F(WrappedMemory, OfOthersThatTheRegionWritesIsAnError) {
+TEST_F(WrappedMemoryTest, ThrowsForWritesToWrappedMemory) {
   const std::vector<std::function<void(const at::Tensor&)>> writes = {
       [](const at::Tensor& wrapped) { wrapped.add_(1); },
       [](const at::Tensor& wrapped) { wrapped.select(0, 3).mul_(2); },
@@ -72,7 +72,7 @@ TEST_F(WrappedMemory, OfOthersThatTheRegionWritesIsAnError) {
   }
 }
 
-TEST_F(WrappedMemory, OfOthersIsRightOnATape) {
+TEST_F(WrappedMemoryTest, ReplaysWrappedMemoryOnATape) {
   expect_as_plain({.replay = ReplayMode::kTape}, [this](const at::Tensor& t) {
     const at::Tensor wrapped = wrap();
     const at::Tensor y = (t + wrapped).sin();
@@ -81,7 +81,7 @@ TEST_F(WrappedMemory, OfOthersIsRightOnATape) {
   });
 }
 
-TEST_F(WrappedMemory, OfTheRegionsOwnIsWrittenAnew) {
+TEST_F(WrappedMemoryTest, WritesTheRegionsOwnMemoryAgain) {
   expect_as_plain({}, [](const at::Tensor& t) {
     std::vector<float> own(32);
     const at::Tensor wrapped = at::from_blob(own.data(), {4, 8});
@@ -93,14 +93,14 @@ TEST_F(WrappedMemory, OfTheRegionsOwnIsWrittenAnew) {
 }
 
 // Forward's sum is there already, and no saved tensor depends on it.
-TEST_F(WrappedMemory, ThatOnlyCountsMayChange) {
+TEST_F(WrappedMemoryTest, AllowsACounterToChange) {
   expect_as_plain({}, [this](const at::Tensor& t) {
     wrap().add_(t.detach());
     return (t.sin() * t).exp();
   });
 }
 
-TEST_F(WrappedMemory, OfACapturedTensorIsWrittenOnce) {
+TEST_F(WrappedMemoryTest, WriteToACapturedTensorOnce) {
   const at::Tensor captured = wrap();
   const at::Tensor x = leaf({4, 8});
   const auto code = [&](const at::Tensor& t) {
@@ -115,7 +115,7 @@ TEST_F(WrappedMemory, OfACapturedTensorIsWrittenOnce) {
 }
 
 // A buffer that the next batch is loaded into before backward.
-TEST_F(WrappedMemory, ThatItsOwnerChangesIsAnError) {
+TEST_F(WrappedMemoryTest, ThrowsIfItsOwnerChangesIt) {
   const at::Tensor captured = wrap();
   const at::Tensor y =
       checkpoint([&](const at::Tensor& t) { return (t + captured).exp(); }, leaf({4, 8}));
@@ -123,7 +123,7 @@ TEST_F(WrappedMemory, ThatItsOwnerChangesIsAnError) {
   EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<MutationError>(HasSubstr("from_blob")));
 }
 
-TEST_F(WrappedMemory, OfAnyKindIsSampled) {
+TEST_F(WrappedMemoryTest, SamplesMemoryOfAnyKind) {
   std::vector<std::uint8_t> none;
   std::vector<double> wide(100, 1);
   expect_as_plain({}, [&](const at::Tensor& t) {

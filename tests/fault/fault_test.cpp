@@ -259,17 +259,17 @@ class FaultTest : public ::testing::TestWithParam<Case> {
   std::int64_t bytes_before_ = 0;
 };
 
-TEST_P(FaultTest, ThePlainStepDrawsThreeMasks) { EXPECT_EQ(step_.draws().size(), 4U); }
+TEST_P(FaultTest, PlainStepDrawsThreeMasks) { EXPECT_EQ(step_.draws().size(), 4U); }
 
-TEST_P(FaultTest, AnExceptionAtAnyPackLeavesNothingBehind) {
+TEST_P(FaultTest, ExceptionAtAnyPackLeavesNothingBehind) {
   EXPECT_GE(count_failures(&UserHooks::packs), 5);
 }
 
-TEST_P(FaultTest, AnExceptionAtAnyUnpackLeavesNothingBehind) {
+TEST_P(FaultTest, ExceptionAtAnyUnpackLeavesNothingBehind) {
   EXPECT_GE(count_failures(&UserHooks::unpacks), 5);
 }
 
-TEST_P(FaultTest, AnExceptionAtAnyAllocationLeavesNothingBehind) {
+TEST_P(FaultTest, ExceptionAtAnyAllocationLeavesNothingBehind) {
   std::int64_t n = 1;
   while (allocation_fails_at(n)) {
     ++n;

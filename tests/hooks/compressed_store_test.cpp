@@ -62,7 +62,7 @@ TEST_F(CompressedStoreTest, HowSmallTensorsBecome) {
   EXPECT_EQ(ratio(at::randint(0, 256, {100000}, at::kByte)), 1.0);
 }
 
-TEST_F(CompressedStoreTest, WhatIsCompressedIsHandedOn) {
+TEST_F(CompressedStoreTest, ForwardsCompressedBytes) {
   const auto disk =
       stores::disk({.directory = ::testing::TempDir(), .min_bytes = 0, .keep_last = 0});
   const auto compressed = stores::compressed(all());
@@ -81,7 +81,7 @@ TEST_F(CompressedStoreTest, WhatIsCompressedIsHandedOn) {
 }
 
 // Each thread of the background waits for others if it waits at all.
-TEST_F(CompressedStoreTest, InARowWithADiskManyAtOnceGoThrough) {
+TEST_F(CompressedStoreTest, CompressesManyTensorsInFrontOfADisk) {
   const auto disk = stores::disk({.directory = ::testing::TempDir(),
                                   .min_bytes = 0,
                                   .max_in_flight_bytes = 0,
@@ -100,7 +100,7 @@ TEST_F(CompressedStoreTest, InARowWithADiskManyAtOnceGoThrough) {
   }
 }
 
-TEST_F(CompressedStoreTest, AFailureBehindItLeavesTheTensorWhereItIs) {
+TEST_F(CompressedStoreTest, LeavesTheTensorOnTheDeviceIfTheNextStoreFails) {
   class Failing final : public ActivationStore {
    public:
     std::unique_ptr<StoredTensor> put(const at::Tensor& /*tensor*/) override {
@@ -116,12 +116,12 @@ TEST_F(CompressedStoreTest, AFailureBehindItLeavesTheTensorWhereItIs) {
               ThrowsMessage<std::runtime_error>(HasSubstr("no room at all")));
 }
 
-TEST_F(CompressedStoreTest, ALevelThatThereIsNot) {
+TEST_F(CompressedStoreTest, RefusesAnUnknownLevel) {
   EXPECT_THAT([] { static_cast<void>(stores::compressed({.level = 99})); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("the level is 99")));
 }
 
-TEST(Compression, ShuffleAndBack) {
+TEST(CompressionTest, ShuffleAndBack) {
   std::vector<std::byte> bytes(1000);
   std::generate(bytes.begin(), bytes.end(), [n = 0]() mutable { return std::byte(n++ % 251); });
   for (const std::size_t size : {0U, 1U, 7U, 8U, 9U, 999U, 1000U}) {

@@ -23,7 +23,7 @@ using testing::bitwise_equal;
 
 constexpr std::int64_t kLengths[] = {1, 7, 8, 9, 255, 4096, 100003, 40000001};
 
-class DeviceKernels : public ::testing::Test {
+class DeviceKernelsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!at::hasCUDA()) {
@@ -35,7 +35,7 @@ class DeviceKernels : public ::testing::Test {
   }
 };
 
-TEST_F(DeviceKernels, BitsAreThoseOfTheCpu) {
+TEST_F(DeviceKernelsTest, BitsAreThoseOfTheCpu) {
   for (const std::int64_t length : kLengths) {
     for (const std::int64_t offset : {0, 3}) {  // where the words of the mask begin
       const at::Tensor mask = at::rand({length + offset}).narrow(0, offset, length) < 0.3;
@@ -49,11 +49,11 @@ TEST_F(DeviceKernels, BitsAreThoseOfTheCpu) {
   }
 }
 
-TEST_F(DeviceKernels, QuantizedValuesAreThoseOfTheCpu) {
+TEST_F(DeviceKernelsTest, QuantizedValuesAreThoseOfTheCpu) {
   quantized_cases::expect_bits_of_the_cpu(at::kCUDA, 100003);
 }
 
-TEST_F(DeviceKernels, ByChanceTheMeanIsRight) {
+TEST_F(DeviceKernelsTest, PreservesTheMeanOfRandomRounding) {
   at::Tensor x = at::full({20000, 100}, 0.3003, at::kCUDA);
   x.select(1, 0).fill_(1);
   for (const QuantizedFormat format : {QuantizedFormat::kInt8, QuantizedFormat::kFloat8E4m3}) {

@@ -43,7 +43,7 @@ class DiaryStore final : public ActivationStore {
       write("get ");
       return kept_->get();
     }
-    std::size_t device_bytes() const override { return kept_->device_bytes(); }
+    std::int64_t device_bytes() const override { return kept_->device_bytes(); }
 
    private:
     void write(const std::string& what) { diary_.lines_.push_back(what + std::to_string(number_)); }

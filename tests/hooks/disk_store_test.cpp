@@ -93,7 +93,7 @@ TEST_F(DiskStoreTest, LargeTensorsOfAnyLength) {
   }
 }
 
-TEST_F(DiskStoreTest, AStorageIsKeptOnceHoweverManyViews) {
+TEST_F(DiskStoreTest, StorageIsKeptOnceHoweverManyViews) {
   const auto store = stores::disk(all());
   at::Tensor x = at::arange(1200.0).view({30, 40});
   const auto whole = store->put(x);
@@ -108,7 +108,7 @@ TEST_F(DiskStoreTest, AStorageIsKeptOnceHoweverManyViews) {
   EXPECT_TRUE(bitwise_equal(small->get(), at::arange(160.0, 240.0).view({2, 40})));
 }
 
-TEST_F(DiskStoreTest, WhatStillLivesIsNotRead) {
+TEST_F(DiskStoreTest, ReadsNoLivingTensor) {
   const auto store = stores::disk(all());
   const at::Tensor x = at::ones({2000});
   const auto stored = store->put(x);
@@ -118,7 +118,7 @@ TEST_F(DiskStoreTest, WhatStillLivesIsNotRead) {
   EXPECT_EQ(store->counters().bytes_reused, 8000);
 }
 
-TEST_F(DiskStoreTest, AChangeInPlaceIsAnError) {
+TEST_F(DiskStoreTest, ThrowsForChangeInPlace) {
   const auto store = stores::disk(all());
   const at::Tensor x = at::ones({2000});
   const auto stored = store->put(x);
@@ -144,7 +144,7 @@ TEST_F(DiskStoreTest, SmallOnesAndWhatIsBeyondTheCapAreHandedOn) {
   }
 }
 
-TEST_F(DiskStoreTest, TheLastOnesStay) {
+TEST_F(DiskStoreTest, KeepsTheLastTensorsOnTheDevice) {
   const auto store = stores::disk({.directory = directory, .min_bytes = 0, .keep_last = 2});
   std::vector<std::unique_ptr<StoredTensor>> stored;
   for (int i = 0; i < 5; ++i) {
@@ -250,7 +250,7 @@ TEST_F(DiskStoreTest, UnlessNamedTheDirectoryIsTheSystemsForTemporaryFiles) {
   }
 }
 
-TEST_F(DiskStoreTest, ADirectoryThatIsNotThere) {
+TEST_F(DiskStoreTest, ThrowsForAMissingDirectory) {
   EXPECT_THAT([&] { static_cast<void>(stores::disk({.directory = directory + "/none"})); },
               ThrowsMessage<c10::Error>(HasSubstr("cannot make a file in '" + directory +
                                                   "/none': No such file or directory")));
@@ -317,7 +317,7 @@ void expect_full_disk_loses_nothing(const std::string& directory, const std::str
   EXPECT_TRUE(kept->get().eq(1).all().item<bool>());
 }
 
-TEST_F(DiskStoreTest, AFullDiskLosesNothing) {
+TEST_F(DiskStoreTest, FullDiskLosesNothing) {
   const FileSizeLimit limit(1 << 20);
   expect_full_disk_loses_nothing(directory, "File too large");
 }
@@ -353,7 +353,7 @@ void empty_file_in(const std::string& directory) {
   }
 }
 
-TEST_F(DiskStoreTest, WhatCannotBeReadIsAnError) {
+TEST_F(DiskStoreTest, ThrowsForUnreadableFiles) {
   const auto store = stores::disk(all());
   const auto stored = store->put(at::ones({2000}));
   store->flush();
@@ -364,7 +364,7 @@ TEST_F(DiskStoreTest, WhatCannotBeReadIsAnError) {
   }
 }
 
-TEST_F(DiskStoreTest, AFullFileSystemLosesNothing) {
+TEST_F(DiskStoreTest, FullFileSystemLosesNothing) {
   if (mount("reprise", directory.c_str(), "tmpfs", 0, "size=1m") != 0) {
     GTEST_SKIP() << "needs the right to mount a small file system";
   }

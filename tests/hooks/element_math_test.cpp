@@ -20,7 +20,7 @@ constexpr auto kInt8 = BlockFormat::kInt8;
 constexpr auto kFloat8 = BlockFormat::kFloat8E4m3;
 constexpr float kNearest = -1;
 
-TEST(ElementMath, AByteForEachPatternOfEightBytes) {
+TEST(ElementMathTest, CompressesByteForEachPatternOfEightBytes) {
   for (int pattern = 0; pattern < 256; ++pattern) {
     for (const int truth : {1, 2, 0x80, 0xff}) {
       std::uint8_t bytes[8];
@@ -37,7 +37,7 @@ TEST(ElementMath, AByteForEachPatternOfEightBytes) {
   }
 }
 
-TEST(ElementMath, TheLastBytesOfARowAreFollowedByZeros) {
+TEST(ElementMathTest, LastBytesOfARowAreFollowedByZeros) {
   const std::uint8_t bytes[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   EXPECT_EQ(bits_of_bytes(load_bytes(bytes, 3)), 0b111);
   std::uint8_t back[4] = {9, 9, 9, 9};
@@ -45,7 +45,7 @@ TEST(ElementMath, TheLastBytesOfARowAreFollowedByZeros) {
   EXPECT_EQ(std::vector<int>(back, back + 4), (std::vector<int>{1, 0, 1, 9}));
 }
 
-TEST(ElementMath, ANanIsLargerThanAnything) {
+TEST(ElementMathTest, RanksNanAboveAnything) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(larger(2.0F, 3.0F), 3.0F);
   EXPECT_EQ(larger(3.0F, 2.0F), 3.0F);
@@ -57,7 +57,7 @@ std::int8_t as_int8(float value, float scale, float chance) {
   return static_cast<std::int8_t>(quantized_bits(value, scale, kInt8, chance));
 }
 
-TEST(ElementMath, Int8RoundsToNearestTiesToEven) {
+TEST(ElementMathTest, Int8RoundsToNearestTiesToEven) {
   EXPECT_EQ(as_int8(2.5F, 1, kNearest), 2);
   EXPECT_EQ(as_int8(3.5F, 1, kNearest), 4);
   EXPECT_EQ(as_int8(-2.6F, 1, kNearest), -3);
@@ -66,7 +66,7 @@ TEST(ElementMath, Int8RoundsToNearestTiesToEven) {
   EXPECT_EQ(as_int8(0, 0, kNearest), 0);
 }
 
-TEST(ElementMath, ByChanceItRoundsUpOrDown) {
+TEST(ElementMathTest, RoundsUpOrDownAtRandom) {
   EXPECT_EQ(as_int8(2.25F, 1, 0.74F), 2);
   EXPECT_EQ(as_int8(2.25F, 1, 0.75F), 3);
   EXPECT_EQ(as_int8(-2.25F, 1, 0.24F), -3);
@@ -78,7 +78,7 @@ float through_float8(float value, float chance) {
   return dequantized(quantized_bits(value, 1.0F, kFloat8, chance), 1.0F, kFloat8);
 }
 
-TEST(ElementMath, Float8IsLibTorchsAndItsStepTheDistanceOfNeighbours) {
+TEST(ElementMathTest, Float8IsLibTorchsAndItsStepTheDistanceOfNeighbours) {
   const at::Tensor bits = at::arange(0, 127, at::kByte);  // 0 and all positive numbers
   const at::Tensor numbers = bits.view(at::kFloat8_e4m3fn).to(at::kFloat);
   const auto* const number = numbers.const_data_ptr<float>();

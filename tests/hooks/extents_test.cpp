@@ -12,7 +12,7 @@ namespace {
 
 Extent take(Extents& extents, std::size_t length) { return extents.take(length).value(); }
 
-TEST(Extents, FreePartsAreUsedAgain) {
+TEST(ExtentsTest, FreePartsAreUsedAgain) {
   Extents extents;
   const Extent a = take(extents, 10);
   const Extent b = take(extents, 20);
@@ -29,7 +29,7 @@ TEST(Extents, FreePartsAreUsedAgain) {
   EXPECT_EQ(extents.end(), 67U);
 }
 
-TEST(Extents, TheEndComesBack) {
+TEST(ExtentsTest, ReturnsTheEnd) {
   Extents extents;
   const Extent a = take(extents, 10);
   const Extent b = take(extents, 20);
@@ -40,7 +40,7 @@ TEST(Extents, TheEndComesBack) {
   EXPECT_EQ(extents.used(), 0U);
 }
 
-TEST(Extents, NothingBeyondTheLimit) {
+TEST(ExtentsTest, NothingBeyondTheLimit) {
   Extents extents(100);
   const Extent a = take(extents, 60);
   take(extents, 30);
@@ -55,13 +55,13 @@ TEST(Extents, NothingBeyondTheLimit) {
   EXPECT_EQ(extents.largest_free(), 0U);
 }
 
-TEST(Extents, NoTwoOverlap) {
+TEST(ExtentsTest, NoTwoOverlap) {
   std::mt19937 random(7);
   Extents extents;
   std::vector<bool> is_used(1 << 16);
   std::vector<Extent> taken;
   const auto mark = [&](const Extent& extent, bool used) {
-    for (std::size_t i = extent.offset; i < extent.offset + extent.length; ++i) {
+    for (std::int64_t i = extent.offset; i < extent.offset + extent.length; ++i) {
       ASSERT_NE(is_used[i], used);
       is_used[i] = used;
     }

@@ -5,6 +5,7 @@
 // installations, and sets the default engine itself.
 #include "reprise/hooks/seam/forwarding_engine.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
@@ -113,7 +114,7 @@ void expect_hooks_work() {
   EXPECT_EQ(hooks->unpacks, 1);
 }
 
-TEST(ForwardingEngine, WorksAfterTheBaseEngineRanABackward) {
+TEST(ForwardingEngineTest, WorksAfterTheBaseEngineRanABackward) {
   use_base_engine();
   expect_right_gradient();
   EXPECT_EQ(&Engine::get_default_engine(), &Engine::get_base_engine());
@@ -121,7 +122,7 @@ TEST(ForwardingEngine, WorksAfterTheBaseEngineRanABackward) {
   EXPECT_NE(&Engine::get_default_engine(), &Engine::get_base_engine());
 }
 
-TEST(ForwardingEngine, IsInstalledAgainAfterAnotherEngineReplacedIt) {
+TEST(ForwardingEngineTest, IsInstalledAgainAfterAnotherEngineReplacedIt) {
   use_base_engine();
   ensure_engine_installed();
   Engine& ours = Engine::get_default_engine();
@@ -135,7 +136,7 @@ TEST(ForwardingEngine, IsInstalledAgainAfterAnotherEngineReplacedIt) {
   EXPECT_EQ(other.backwards, 2);
 }
 
-TEST(ForwardingEngine, OutsideOfScopesTheOtherEnginesHooksApply) {
+TEST(ForwardingEngineTest, AppliesTheOtherEnginesHooksOutsideOfScopes) {
   use_base_engine();
   ensure_engine_installed();
   OtherEngine& other = Installed<1>::install(Engine::get_base_engine(), /*asks_next=*/false);
@@ -147,7 +148,7 @@ TEST(ForwardingEngine, OutsideOfScopesTheOtherEnginesHooksApply) {
   EXPECT_NE(hooks_internal::make_ambient_hooks(), nullptr);
 }
 
-TEST(ForwardingEngine, AnEngineThatWrapsOursStaysInFront) {
+TEST(ForwardingEngineTest, EngineThatWrapsOursStaysInFront) {
   use_base_engine();
   ensure_engine_installed();
   Engine& ours = Engine::get_default_engine();
@@ -164,7 +165,7 @@ TEST(ForwardingEngine, AnEngineThatWrapsOursStaysInFront) {
   expect_right_gradient();
 }
 
-TEST(ForwardingEngine, AWrapperInstalledInsideAScopeIsRecognised) {
+TEST(ForwardingEngineTest, WrapperInstalledInsideAScopeIsRecognised) {
   use_base_engine();
   ensure_engine_installed();
   Engine& ours = Engine::get_default_engine();
@@ -177,7 +178,7 @@ TEST(ForwardingEngine, AWrapperInstalledInsideAScopeIsRecognised) {
   EXPECT_EQ(&Engine::get_default_engine(), &wrapper);
 }
 
-TEST(ForwardingEngine, AWrapperOfAWrapperIsRecognised) {
+TEST(ForwardingEngineTest, WrapperOfAWrapperIsRecognised) {
   use_base_engine();
   ensure_engine_installed();
   OtherEngine& inner = Installed<4>::install(Engine::get_default_engine(), /*asks_next=*/true);
@@ -189,7 +190,7 @@ TEST(ForwardingEngine, AWrapperOfAWrapperIsRecognised) {
   EXPECT_EQ(inner.backwards, 2);
 }
 
-TEST(ForwardingEngine, AWrapperWhoseQuestionsStopBeforeOursIsTakenOver) {
+TEST(ForwardingEngineTest, TakesOverAWrapperThatStopsAsking) {
   // It passes backwards on to ours, but not questions: putting ours in front of it would make a
   // ring of backwards.
   use_base_engine();
@@ -202,7 +203,7 @@ TEST(ForwardingEngine, AWrapperWhoseQuestionsStopBeforeOursIsTakenOver) {
   expect_hooks_work();
 }
 
-TEST(ForwardingEngine, BackwardInfoNamesTheBackwardAndItsNode) {
+TEST(ForwardingEngineTest, BackwardInfoNamesTheBackwardAndItsNode) {
   EXPECT_EQ(hooks_internal::backward_info().id, -1);
   EXPECT_EQ(hooks_internal::backward_info().node, nullptr);
   at::Tensor y;
@@ -225,7 +226,7 @@ TEST(ForwardingEngine, BackwardInfoNamesTheBackwardAndItsNode) {
   EXPECT_EQ(hooks_internal::backward_info().id, -1);
 }
 
-TEST(ForwardingEngine, ACallbackRunsOnceAtTheEndOfABackwardThatSucceeds) {
+TEST(ForwardingEngineTest, CallbackRunsOnceAtTheEndOfABackwardThatSucceeds) {
   int runs = 0;
   at::Tensor y;
   {
@@ -241,7 +242,7 @@ TEST(ForwardingEngine, ACallbackRunsOnceAtTheEndOfABackwardThatSucceeds) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST(ForwardingEngine, ACallbackIsDestroyedButNotRunWhenABackwardFails) {
+TEST(ForwardingEngineTest, CallbackIsDestroyedButNotRunWhenABackwardFails) {
   bool ran = false;
   auto owned = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = owned;
@@ -255,7 +256,8 @@ TEST(ForwardingEngine, ACallbackIsDestroyedButNotRunWhenABackwardFails) {
         });
     y = testing::save_one();
   }
-  EXPECT_THROW(y.sum().backward(), std::runtime_error);
+  EXPECT_THAT([&] { y.sum().backward(); },
+              ::testing::ThrowsMessage<std::runtime_error>(::testing::HasSubstr("fails")));
   owned.reset();
   y = at::Tensor();
   EXPECT_FALSE(ran);

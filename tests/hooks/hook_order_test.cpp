@@ -46,7 +46,7 @@ void expect_innermost_open_applies(const std::array<std::size_t, 3>& order) {
   EXPECT_EQ(c10::ThreadLocalDebugInfo::current(), state_before);
 }
 
-TEST(SavedTensorHooksOrder, ThreeGuardsMayBeLeftInAnyOrder) {
+TEST(SavedTensorHooksOrderTest, ThreeGuardsMayBeLeftInAnyOrder) {
   std::array<std::size_t, 3> order{0, 1, 2};
   do {
     SCOPED_TRACE(std::to_string(order[0]) + std::to_string(order[1]) + std::to_string(order[2]));
@@ -54,7 +54,7 @@ TEST(SavedTensorHooksOrder, ThreeGuardsMayBeLeftInAnyOrder) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(SavedTensorHooksOrder, AGuardMadeAfterOneWasLeftEarlyIsInnermost) {
+TEST(SavedTensorHooksOrderTest, GuardMadeAfterOneWasLeftEarlyIsInnermost) {
   auto first = std::make_unique<Open>();
   auto second = std::make_unique<Open>();
   first->guard.reset();
@@ -66,7 +66,7 @@ TEST(SavedTensorHooksOrder, AGuardMadeAfterOneWasLeftEarlyIsInnermost) {
   EXPECT_EQ(innermost_provider(), nullptr);
 }
 
-TEST(SavedTensorHooksOrder, AGuardLeftUnderAnotherLibrarysScopeIsGoneWhenThatIsLeft) {
+TEST(SavedTensorHooksOrderTest, EndsAGuardWithAnotherLibrarysScope) {
   Open open;
   {
     const c10::DebugInfoGuard foreign(c10::DebugInfoKind::TEST_INFO,
@@ -84,7 +84,7 @@ TEST(SavedTensorHooksOrder, AGuardLeftUnderAnotherLibrarysScopeIsGoneWhenThatIsL
   EXPECT_EQ(innermost_provider(), nullptr);
 }
 
-TEST(SavedTensorHooksOrder, AGuardMadeInsideUnpackAndKeptConcernsThatBackwardOnly) {
+TEST(SavedTensorHooksOrderTest, GuardMadeInsideUnpackAndKeptConcernsThatBackwardOnly) {
   const auto state_before = c10::ThreadLocalDebugInfo::current();
   const auto kept_hooks = std::make_shared<CountingHooks>();
   std::unique_ptr<SavedTensorHooksGuard> kept;
@@ -109,7 +109,7 @@ TEST(SavedTensorHooksOrder, AGuardMadeInsideUnpackAndKeptConcernsThatBackwardOnl
   EXPECT_EQ(c10::ThreadLocalDebugInfo::current(), state_before);
 }
 
-TEST(SavedTensorHooksThreads, HooksTravelWithTheThreadLocalState) {
+TEST(SavedTensorHooksThreadsTest, HooksTravelWithTheThreadLocalState) {
   const Open outer;
   const Open inner;
   const at::ThreadLocalState state;
@@ -126,7 +126,7 @@ TEST(SavedTensorHooksThreads, HooksTravelWithTheThreadLocalState) {
   EXPECT_TRUE(are_active(inner.hooks));
 }
 
-TEST(SavedTensorHooksThreads, AGuardOfTheOtherThreadIsInnermostThere) {
+TEST(SavedTensorHooksThreadsTest, GuardOfTheOtherThreadIsInnermostThere) {
   const Open ours;
   const at::ThreadLocalState state;
   std::thread([&] {
@@ -140,7 +140,7 @@ TEST(SavedTensorHooksThreads, AGuardOfTheOtherThreadIsInnermostThere) {
   EXPECT_TRUE(are_active(ours.hooks));
 }
 
-TEST(SavedTensorHooksThreads, AThreadWithACapturedStateSeesThatAGuardWasLeft) {
+TEST(SavedTensorHooksThreadsTest, SeesEndedGuardsOnThreadsWithCapturedState) {
   auto outer = std::make_unique<Open>();
   auto inner = std::make_unique<Open>();
   const at::ThreadLocalState state;
@@ -158,7 +158,7 @@ TEST(SavedTensorHooksThreads, AThreadWithACapturedStateSeesThatAGuardWasLeft) {
   }).join();
 }
 
-TEST(SavedTensorHooksThreads, AGuardLeftOnAnotherThreadIsLeftHereToo) {
+TEST(SavedTensorHooksThreadsTest, EndsAGuardThatAnotherThreadEnded) {
   Open outer;
   Open inner;
   std::thread([&] { inner.guard.reset(); }).join();
@@ -168,7 +168,7 @@ TEST(SavedTensorHooksThreads, AGuardLeftOnAnotherThreadIsLeftHereToo) {
   EXPECT_EQ(innermost_provider(), nullptr);
 }
 
-TEST(SavedTensorHooksThreads, HooksReachABackwardInsideABackward) {
+TEST(SavedTensorHooksThreadsTest, HooksReachABackwardInsideABackward) {
   // What the outer backward computes with create_graph is saved through the caller's hooks.
   const at::Tensor x = at::ones({3}).requires_grad_();
   const at::Tensor y = x.exp().sin();

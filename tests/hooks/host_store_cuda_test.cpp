@@ -47,7 +47,7 @@ struct Layers {
   }
 };
 
-TEST(HostStoreOnCuda, GradientsAreThoseWithout) {
+TEST(HostStoreOnCudaTest, GradientsAreThoseWithout) {
   if (!at::hasCUDA()) {
     GTEST_SKIP() << "needs a CUDA device";
   }

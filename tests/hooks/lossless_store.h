@@ -30,7 +30,7 @@ struct StoreCase {
 
 inline void PrintTo(const StoreCase& store, std::ostream* out) { *out << store.name; }
 
-class LosslessStore : public ::testing::TestWithParam<StoreCase> {
+class LosslessStoreTest : public ::testing::TestWithParam<StoreCase> {
  protected:
   void TearDown() override { testing::settled_cpu_bytes(); }  // of the background
 
@@ -39,12 +39,12 @@ class LosslessStore : public ::testing::TestWithParam<StoreCase> {
   }
 };
 
-TEST_P(LosslessStore, GivesBackEachDtypeAndLayout) {
+TEST_P(LosslessStoreTest, GivesBackEachDtypeAndLayout) {
   const auto store = GetParam().make();
   expect_all_back(*store, GetParam().device);
 }
 
-TEST_P(LosslessStore, KeepsRequiresGradAndNoGraph) {
+TEST_P(LosslessStoreTest, KeepsRequiresGradAndNoGraph) {
   const at::Tensor x = at::randn({40, 50}).to(GetParam().device).requires_grad_();
   const at::Tensor y = x.sin();
   for (const at::Tensor& tensor : {x, y, x.detach()}) {
@@ -54,7 +54,7 @@ TEST_P(LosslessStore, KeepsRequiresGradAndNoGraph) {
   }
 }
 
-TEST_P(LosslessStore, TheCallersTensorMayGoOn) {
+TEST_P(LosslessStoreTest, AllowsTheCallersTensorToChange) {
   const at::Tensor x = at::randn({40, 50}).to(GetParam().device);
   const at::Tensor expected = values(x);
   {

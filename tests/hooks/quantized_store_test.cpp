@@ -65,7 +65,7 @@ std::vector<QuantizedOptions> all_options() {
   return all;
 }
 
-TEST_F(QuantizedStoreTest, TheErrorIsWithinTheBound) {
+TEST_F(QuantizedStoreTest, ErrorIsWithinTheBound) {
   torch::manual_seed(2);
   const at::Tensor values =
       (at::randn({3001}) * at::randn({3001}).mul_(3).exp_()).clamp_(-6e4, 6e4);  // finite as halves
@@ -101,7 +101,7 @@ TEST_F(QuantizedStoreTest, TakesAByteAnElementAndAScaleABlock) {
   }
 }
 
-TEST_F(QuantizedStoreTest, WhatItDoesNotTakeComesBackAsItWas) {
+TEST_F(QuantizedStoreTest, ReturnsOtherTensorsUnchanged) {
   const auto store = stores::quantized();
   for (const at::Tensor& tensor :
        {at::randn({1023}), at::randint(0, 9, {5000}), at::rand({9000}) < 0.5,
@@ -124,7 +124,7 @@ TEST_F(QuantizedStoreTest, ZerosStayAndBlocksThatAreNotFiniteAreNans) {
   }
 }
 
-TEST_F(QuantizedStoreTest, ByChanceTheMeanIsRight) {
+TEST_F(QuantizedStoreTest, PreservesTheMeanOfRandomRounding) {
   for (const QuantizedFormat format : {kInt8, kFloat8}) {
     at::Tensor x = at::full({2000, 100}, 0.3003);
     x.select(1, 0).fill_(1);
@@ -177,7 +177,7 @@ TEST_F(QuantizedStoreTest, HandsOnTogetherWhatItIsGivenTogether) {
   EXPECT_TRUE(bitwise_equal(stored[2]->get(), round_trip(tensors[2], {.min_bytes = 0})));
 }
 
-TEST_F(QuantizedStoreTest, ABlockWithoutElements) {
+TEST_F(QuantizedStoreTest, AcceptsABlockWithoutElements) {
   EXPECT_THAT([] { static_cast<void>(stores::quantized({.block_size = 0})); },
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("block_size is 0")));
 }

@@ -27,7 +27,7 @@ using ::testing::ThrowsMessage;
 
 at::Tensor leaf() { return at::arange(1.0, 6.0, at::kDouble).requires_grad_(); }
 
-TEST(SaveOnCpuGuard, CpuTensorsAreLeftWhereTheyAre) {
+TEST(SaveOnCpuGuardTest, CpuTensorsAreLeftWhereTheyAre) {
   const at::Tensor x = at::randn({64, 64}).requires_grad_();
   const std::int64_t before = live_cpu_bytes();
   at::Tensor y;
@@ -40,7 +40,7 @@ TEST(SaveOnCpuGuard, CpuTensorsAreLeftWhereTheyAre) {
   EXPECT_TRUE(bitwise_equal(gradient, torch::autograd::grad({x.sin().exp().sum()}, {x})[0]));
 }
 
-TEST(SaveOnCpuGuard, AChangeInPlaceOfWhatWasLeftIsAnError) {
+TEST(SaveOnCpuGuardTest, ThrowsForChangesOfForwardedTensors) {
   const at::Tensor x = leaf();
   at::Tensor y;
   {
@@ -59,7 +59,7 @@ TEST(SaveOnCpuGuard, AChangeInPlaceOfWhatWasLeftIsAnError) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-TEST(SaveOnCpuGuard, AParameterChangedInPlaceIsAnErrorAsWithoutTheGuard) {
+TEST(SaveOnCpuGuardTest, ThrowsForParameterChangedInPlaceAsWithoutTheGuard) {
   const at::Tensor x = leaf();
   const at::Tensor w = leaf();
   at::Tensor y;
@@ -75,7 +75,7 @@ TEST(SaveOnCpuGuard, AParameterChangedInPlaceIsAnErrorAsWithoutTheGuard) {
               ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
 }
 
-TEST(SaveOnCpuGuard, AResultThatIsKeptMakesNoCycle) {
+TEST(SaveOnCpuGuardTest, ResultThatIsKeptMakesNoCycle) {
   testing::NodeCounter nodes;
   const std::int64_t before = live_cpu_bytes();
   {
@@ -89,7 +89,7 @@ TEST(SaveOnCpuGuard, AResultThatIsKeptMakesNoCycle) {
   EXPECT_EQ(live_cpu_bytes(), before);
 }
 
-TEST(SaveOnCpuGuard, IsInnermostLikeAnyOtherHooks) {
+TEST(SaveOnCpuGuardTest, IsInnermostLikeAnyOtherHooks) {
   const auto hooks = std::make_shared<testing::CountingHooks>();
   const SavedTensorHooksGuard outer(hooks);
   {
@@ -99,12 +99,12 @@ TEST(SaveOnCpuGuard, IsInnermostLikeAnyOtherHooks) {
   EXPECT_TRUE(testing::are_active(hooks));
 }
 
-TEST(SaveOnCpuGuard, CannotBeMadeWhereHooksAreDisabled) {
+TEST(SaveOnCpuGuardTest, CannotBeMadeWhereHooksAreDisabled) {
   const DisableSavedTensorHooksGuard disabled("no offload here");
   EXPECT_THAT([] { SaveOnCpuGuard(); }, ThrowsMessage<c10::Error>(HasSubstr("no offload here")));
 }
 
-TEST(SaveOnCpuGuard, TensorsOfAnAcceleratorComeBackInTheirLayout) {
+TEST(SaveOnCpuGuardTest, TensorsOfAnAcceleratorComeBackInTheirLayout) {
   if (!at::hasCUDA()) {
     GTEST_SKIP() << "needs a CUDA device";
   }

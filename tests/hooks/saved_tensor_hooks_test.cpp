@@ -34,7 +34,7 @@ at::Tensor identity(const at::Tensor& tensor) { return tensor; }
 
 at::Tensor leaf() { return at::arange(1.0, 6.0, at::kDouble).requires_grad_(); }
 
-TEST(SavedTensorHooksGuard, PackedValuesMayBeMoveOnly) {
+TEST(SavedTensorHooksGuardTest, PackedValuesMayBeMoveOnly) {
   const at::Tensor x = leaf();
   at::Tensor y;
   {
@@ -49,7 +49,7 @@ TEST(SavedTensorHooksGuard, PackedValuesMayBeMoveOnly) {
   EXPECT_TRUE(bitwise_equal(x.grad(), same.grad()));
 }
 
-TEST(SavedTensorHooksGuard, CallablesMayBeMoveOnly) {
+TEST(SavedTensorHooksGuardTest, CallablesMayBeMoveOnly) {
   auto factor = std::make_unique<double>(2.0);
   const at::Tensor x = leaf();
   const SavedTensorHooksGuard hooks(
@@ -65,14 +65,14 @@ struct Doubling {
   at::Tensor unpack(const at::Tensor& packed) { return packed / 2; }
 };
 
-TEST(SavedTensorHooksGuard, TakesAnObjectWithPackAndUnpack) {
+TEST(SavedTensorHooksGuardTest, TakesAnObjectWithPackAndUnpack) {
   const at::Tensor x = leaf();
   const SavedTensorHooksGuard hooks(Doubling{});
   x.exp().sum().backward();
   EXPECT_TRUE(bitwise_equal(x.grad(), x.detach().exp()));
 }
 
-TEST(SavedTensorHooksGuard, TakesASharedObjectWhichLivesAsLongAsAnythingIsPacked) {
+TEST(SavedTensorHooksGuardTest, TakesASharedObjectWhichLivesAsLongAsAnythingIsPacked) {
   auto hooks = std::make_shared<CountingHooks>();
   const std::weak_ptr<CountingHooks> watched = hooks;
   const at::Tensor x = leaf();
@@ -88,7 +88,7 @@ TEST(SavedTensorHooksGuard, TakesASharedObjectWhichLivesAsLongAsAnythingIsPacked
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(SavedTensorHooksGuard, UnpackIsCalledForEachBackwardThatRetainsTheGraph) {
+TEST(SavedTensorHooksGuardTest, UnpackIsCalledForEachBackwardThatRetainsTheGraph) {
   const auto hooks = std::make_shared<CountingHooks>();
   const SavedTensorHooksGuard guard(hooks);
   const at::Tensor loss = leaf().exp().sum();
@@ -99,7 +99,7 @@ TEST(SavedTensorHooksGuard, UnpackIsCalledForEachBackwardThatRetainsTheGraph) {
   EXPECT_EQ(hooks->unpacks, 3);
 }
 
-TEST(SavedTensorHooksGuard, PackGetsADetachedAliasWithGradModeOff) {
+TEST(SavedTensorHooksGuardTest, PackGetsADetachedAliasWithGradModeOff) {
   const at::Tensor x = leaf();
   at::Tensor y;
   std::vector<at::Tensor> packed;
@@ -118,7 +118,7 @@ TEST(SavedTensorHooksGuard, PackGetsADetachedAliasWithGradModeOff) {
   EXPECT_EQ(packed[0].const_data_ptr(), y.const_data_ptr());
 }
 
-TEST(SavedTensorHooksGuard, AKeptResultMakesNoCycle) {
+TEST(SavedTensorHooksGuardTest, KeptResultMakesNoCycle) {
   NodeCounter nodes;
   const std::int64_t before = live_cpu_bytes();
   {
@@ -132,7 +132,7 @@ TEST(SavedTensorHooksGuard, AKeptResultMakesNoCycle) {
   EXPECT_EQ(live_cpu_bytes(), before);
 }
 
-TEST(SavedTensorHooksGuard, UndefinedTensorsAreNotPacked) {
+TEST(SavedTensorHooksGuardTest, UndefinedTensorsAreNotPacked) {
   struct SavesNothing : torch::autograd::Function<SavesNothing> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
       context->save_for_backward({at::Tensor(), x});
@@ -153,7 +153,7 @@ TEST(SavedTensorHooksGuard, UndefinedTensorsAreNotPacked) {
   EXPECT_TRUE(bitwise_equal(x.grad(), x.detach()));
 }
 
-TEST(SavedTensorHooksGuard, AForeignExceptionOfUnpackIsTranslated) {
+TEST(SavedTensorHooksGuardTest, ForeignExceptionOfUnpackIsTranslated) {
   const at::Tensor x = leaf();
   const SavedTensorHooksGuard hooks(identity, [](const at::Tensor&) -> at::Tensor { throw 42; });
   const at::Tensor loss = x.exp().sum();
@@ -161,7 +161,7 @@ TEST(SavedTensorHooksGuard, AForeignExceptionOfUnpackIsTranslated) {
               ThrowsMessage<SavedTensorHookError>(HasSubstr("no std::exception")));
 }
 
-TEST(SavedTensorHooksGuard, AGuardThatCouldNotBeMadeLeavesTheOneOutside) {
+TEST(SavedTensorHooksGuardTest, GuardThatCouldNotBeMadeLeavesTheOneOutside) {
   const auto hooks = std::make_shared<CountingHooks>();
   const SavedTensorHooksGuard guard(hooks);
   at::SavedTensorDefaultHooks::disable("by another library", /*fail_if_non_empty=*/false);
@@ -172,7 +172,7 @@ TEST(SavedTensorHooksGuard, AGuardThatCouldNotBeMadeLeavesTheOneOutside) {
   EXPECT_TRUE(are_active(hooks));
 }
 
-TEST(RegisterSavedTensorHooks, ATensorThatHasHooksTakesNoOthers) {
+TEST(RegisterSavedTensorHooksTest, TensorThatHasHooksTakesNoOthers) {
   const at::Tensor x = leaf();
   const SavedTensorHooksGuard hooks(identity, identity);
   torch::autograd::SavedVariable saved(x, /*is_output=*/false);
@@ -180,7 +180,7 @@ TEST(RegisterSavedTensorHooks, ATensorThatHasHooksTakesNoOthers) {
               ThrowsMessage<c10::Error>(HasSubstr("hooks have already been")));
 }
 
-TEST(DisableSavedTensorHooksGuard, RestoresWhatAnotherLibraryHadDisabled) {
+TEST(DisableSavedTensorHooksGuardTest, RestoresWhatAnotherLibraryHadDisabled) {
   at::SavedTensorDefaultHooks::disable("outside");
   {
     const DisableSavedTensorHooksGuard inner("inside");
@@ -191,14 +191,14 @@ TEST(DisableSavedTensorHooksGuard, RestoresWhatAnotherLibraryHadDisabled) {
   EXPECT_EQ(at::SavedTensorDefaultHooks::get_disabled_error_message(), std::nullopt);
 }
 
-TEST(DisableSavedTensorHooksGuard, TensorsAreSavedAsEver) {
+TEST(DisableSavedTensorHooksGuardTest, TensorsAreSavedAsEver) {
   const DisableSavedTensorHooksGuard disabled("no hooks");
   const at::Tensor x = leaf();
   x.exp().sum().backward();
   EXPECT_TRUE(bitwise_equal(x.grad(), x.detach().exp()));
 }
 
-TEST(DisableSavedTensorHooksGuard, ARefusedGuardChangesNothing) {
+TEST(DisableSavedTensorHooksGuardTest, RefusedGuardChangesNothing) {
   const auto hooks = std::make_shared<CountingHooks>();
   const SavedTensorHooksGuard guard(hooks);
   EXPECT_THAT([] { DisableSavedTensorHooksGuard("refused"); },

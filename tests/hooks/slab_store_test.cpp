@@ -41,7 +41,7 @@ void step(ActivationStore& store, int count) {
   }
 }
 
-TEST(SlabStore, FromTheSecondStepOnThereIsOneSlab) {
+TEST(SlabStoreTest, MergesSlabsFromTheSecondStepOn) {
   const auto store = stores::slab();
   step(*store, 5);
   EXPECT_EQ(store->counters().slab_bytes, 0U);
@@ -55,14 +55,14 @@ TEST(SlabStore, FromTheSecondStepOnThereIsOneSlab) {
   EXPECT_EQ(store->counters().growths, 0);
 }
 
-TEST(SlabStore, AGivenSizeServesTheFirstStep) {
+TEST(SlabStoreTest, ServesTheFirstStepWithAGivenSize) {
   const auto store = stores::slab({.initial_bytes = 5 * kBytes});
   step(*store, 5);
   EXPECT_EQ(store->counters().slabs, 1);
   EXPECT_EQ(store->counters().slab_bytes, 5 * kBytes);
 }
 
-TEST(SlabStore, TensorsLieSideBySide) {
+TEST(SlabStoreTest, TensorsLieSideBySide) {
   const auto store = stores::slab({.initial_bytes = 4 * kBytes});
   const Stored a = store->put(tensor_of(1));
   const Stored b = store->put(tensor_of(2).to(at::kDouble));
@@ -99,7 +99,7 @@ void interleaved_step(ActivationStore& store, int regions) {
   }
 }
 
-TEST(SlabStore, OneForwardOneBackwardUsesPartsAgain) {
+TEST(SlabStoreTest, OneForwardOneBackwardUsesPartsAgain) {
   const auto store = stores::slab();
   for (int i = 0; i < 5; ++i) {
     interleaved_step(*store, 4);
@@ -109,7 +109,7 @@ TEST(SlabStore, OneForwardOneBackwardUsesPartsAgain) {
   EXPECT_EQ(store->counters().growths, 0);
 }
 
-TEST(SlabStore, MoreThanTheFirstStepMakesItGrowAndWarns) {
+TEST(SlabStoreTest, MoreThanTheFirstStepMakesItGrowAndWarns) {
   const auto store = stores::slab();
   step(*store, 2);
   {
@@ -126,7 +126,7 @@ TEST(SlabStore, MoreThanTheFirstStepMakesItGrowAndWarns) {
   EXPECT_EQ(store->counters().slab_bytes, 7 * kBytes);
 }
 
-TEST(SlabStore, ForwardsWithoutBackwardLeaveItAsItWas) {
+TEST(SlabStoreTest, ForwardsWithoutBackwardLeaveItAsItWas) {
   const auto store = stores::slab();
   step(*store, 4);
   step(*store, 4);
@@ -141,7 +141,7 @@ TEST(SlabStore, ForwardsWithoutBackwardLeaveItAsItWas) {
   EXPECT_EQ(store->counters().growths, 0);
 }
 
-TEST(SlabStore, CountersShowHowFreeMemoryIsCutUp) {
+TEST(SlabStoreTest, CountersShowHowFreeMemoryIsCutUp) {
   const auto store = stores::slab({.initial_bytes = 8 * kBytes});
   std::vector<Stored> stored;
   for (int i = 0; i < 8; ++i) {
@@ -156,7 +156,7 @@ TEST(SlabStore, CountersShowHowFreeMemoryIsCutUp) {
   EXPECT_EQ(store->counters().largest_free_bytes, 8 * kBytes);
 }
 
-TEST(SlabStore, WhatCameBackHoldsItsPart) {
+TEST(SlabStoreTest, HoldsItsPartWhileTheTensorLives) {
   const auto store = stores::slab({.initial_bytes = kBytes});
   at::Tensor found = store->put(tensor_of(1))->get();
   EXPECT_EQ(store->counters().used_bytes, kBytes);
@@ -167,7 +167,7 @@ TEST(SlabStore, WhatCameBackHoldsItsPart) {
   EXPECT_EQ(store->counters().used_bytes, kBytes);
 }
 
-TEST(SlabStore, ViewsOfOneStorageAreKeptOnce) {
+TEST(SlabStoreTest, ViewsOfOneStorageAreKeptOnce) {
   const auto store = stores::slab();
   const at::Tensor x = tensor_of(3);
   const Stored first = store->put(x.narrow(0, 0, 1500));
@@ -176,7 +176,7 @@ TEST(SlabStore, ViewsOfOneStorageAreKeptOnce) {
   EXPECT_TRUE(first->get().is_alias_of(second->get()));
 }
 
-TEST(SlabStore, WhatCameBackIsNotToBeChanged) {
+TEST(SlabStoreTest, RefusesChangesToReturnedTensors) {
   const auto store = stores::slab();
   const Stored stored = store->put(tensor_of(1));
   stored->get().add_(1);
@@ -184,7 +184,7 @@ TEST(SlabStore, WhatCameBackIsNotToBeChanged) {
               ::testing::ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
 }
 
-TEST(SlabStore, OutlivesItsTensorsOnlyAsLongAsTheyAreHeld) {
+TEST(SlabStoreTest, OutlivesItsTensorsOnlyAsLongAsTheyAreHeld) {
   const std::int64_t before = live_cpu_bytes();
   at::Tensor found = stores::slab()->put(tensor_of(4))->get();
   EXPECT_TRUE(bitwise_equal(found, tensor_of(4)));
@@ -193,7 +193,7 @@ TEST(SlabStore, OutlivesItsTensorsOnlyAsLongAsTheyAreHeld) {
 }
 
 // The inputs of the regions are of two sizes and three dtypes.
-TEST(SlabStore, KeepsInputsOfSeveralSizesAndDtypes) {
+TEST(SlabStoreTest, KeepsInputsOfSeveralSizesAndDtypes) {
   const at::Tensor x = at::randn({64, 64}).requires_grad_();
   const auto run = [&](const CheckpointOptions& options) {
     const auto region = [&](at::ScalarType next, const at::Tensor& h) {
@@ -222,7 +222,7 @@ TEST(SlabStore, KeepsInputsOfSeveralSizesAndDtypes) {
   EXPECT_EQ(store->counters().used_bytes, 0U);
 }
 
-TEST(SlabStore, KeepsTheInputsOfRegions) {
+TEST(SlabStoreTest, KeepsTheInputsOfRegions) {
   const at::Tensor x = at::randn({64, 64}).requires_grad_();
   const at::Tensor w = at::randn({64, 64}).requires_grad_();
   const auto run = [&](const CheckpointOptions& options) {

@@ -33,7 +33,7 @@ using ::testing::ThrowsMessage;
 
 at::Tensor leaf() { return at::arange(1.0, 6.0, at::kDouble).requires_grad_(); }
 
-TEST(StoreGuard, GradientsAreThoseWithoutAndMasksAreBits) {
+TEST(StoreGuardTest, GradientsAreThoseWithoutAndMasksAreBits) {
   torch::manual_seed(3);
   const at::Tensor x = at::randn({64, 128}).requires_grad_();
   const at::Tensor keep = at::rand({64, 128}) < 0.9;
@@ -49,7 +49,7 @@ TEST(StoreGuard, GradientsAreThoseWithoutAndMasksAreBits) {
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y}, {x})[0], expected));
 }
 
-TEST(StoreGuard, ParametersAndTheirViewsStayWhereTheyAre) {
+TEST(StoreGuardTest, ParametersAndTheirViewsStayWhereTheyAre) {
   torch::nn::Linear linear(8, 8);
   const at::Tensor x = at::randn({4, 8}).requires_grad_();
   const at::Tensor input = x.sin();  // saves x, which is a leaf as well
@@ -72,7 +72,7 @@ TEST(StoreGuard, ParametersAndTheirViewsStayWhereTheyAre) {
               ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
 }
 
-TEST(StoreGuard, PrefetchesInTheOrderOfBackward) {
+TEST(StoreGuardTest, PrefetchesInTheOrderOfBackward) {
   for (const auto& [depth, expected] : std::vector<std::pair<int, std::vector<std::string>>>{
            {0, {"prefetch 2", "get 2", "prefetch 1", "get 1", "prefetch 0", "get 0"}},
            {1,
@@ -93,7 +93,7 @@ TEST(StoreGuard, PrefetchesInTheOrderOfBackward) {
   }
 }
 
-TEST(StoreGuard, WhatNobodyNeedsAnyMoreIsNotPrefetched) {
+TEST(StoreGuardTest, PrefetchesNoUnneededTensors) {
   const auto diary = std::make_shared<DiaryStore>();
   const at::Tensor x = leaf();
   at::Tensor y;
@@ -108,7 +108,7 @@ TEST(StoreGuard, WhatNobodyNeedsAnyMoreIsNotPrefetched) {
               ElementsAre("prefetch 2", "prefetch 0", "get 2", "prefetch 0", "get 0"));
 }
 
-TEST(StoreGuard, ASecondBackwardGetsAgain) {
+TEST(StoreGuardTest, SecondBackwardGetsAgain) {
   const auto diary = std::make_shared<DiaryStore>();
   const at::Tensor x = leaf();
   at::Tensor y;
@@ -121,7 +121,7 @@ TEST(StoreGuard, ASecondBackwardGetsAgain) {
   EXPECT_THAT(diary->take_lines(), ElementsAre("prefetch 0", "get 0", "prefetch 0", "get 0"));
 }
 
-TEST(StoreGuard, AroundRegionsTheirInputsGoThere) {
+TEST(StoreGuardTest, AroundRegionsTheirInputsGoThere) {
   const auto diary = std::make_shared<DiaryStore>();
   const at::Tensor x = leaf();
   const auto block = [](const at::Tensor& h) { return h.sin().cos().exp(); };
@@ -138,7 +138,7 @@ TEST(StoreGuard, AroundRegionsTheirInputsGoThere) {
               ElementsAre("prefetch 1", "prefetch 0", "get 1", "prefetch 0", "get 0"));
 }
 
-TEST(StoreGuard, AResultThatIsKeptMakesNoCycle) {
+TEST(StoreGuardTest, ResultThatIsKeptMakesNoCycle) {
   testing::NodeCounter nodes;
   const std::int64_t before = live_cpu_bytes();
   {
@@ -159,7 +159,7 @@ class FailingStore final : public ActivationStore {
   }
 };
 
-TEST(StoreGuard, WhatTheStoreThrowsSurfacesAtTheOperator) {
+TEST(StoreGuardTest, ThrowsTheStoresExceptionAtTheOperator) {
   const at::Tensor x = leaf();
   {
     const StoreGuard guard(std::make_shared<FailingStore>());
@@ -168,7 +168,7 @@ TEST(StoreGuard, WhatTheStoreThrowsSurfacesAtTheOperator) {
   EXPECT_TRUE((x + 1).sin().requires_grad());
 }
 
-TEST(StoreGuard, RefusesWhatCannotWork) {
+TEST(StoreGuardTest, RefusesWhatCannotWork) {
   EXPECT_THAT([] { StoreGuard guard(nullptr); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("null pointer")));
   EXPECT_THAT([] { StoreGuard guard(stores::device(), {.prefetch_depth = -1}); },

@@ -70,18 +70,18 @@ void expect_no_lock_at_allocations(const std::shared_ptr<Store>& store) {
   EXPECT_TRUE(looks->all_answered);
 }
 
-using StoreLocks = testing::BackgroundTest;
+using StoreLocksTest = testing::BackgroundTest;
 
-TEST_F(StoreLocks, ASlabHasNoneWhereItAllocatesAndFrees) {
+TEST_F(StoreLocksTest, SlabHoldsNoLockWhereItAllocatesAndFrees) {
   expect_no_lock_at_allocations(stores::slab({.min_bytes = 0}));
   expect_no_lock_at_allocations(stores::slab({.initial_bytes = 3 * kLength * 4, .min_bytes = 0}));
 }
 
-TEST_F(StoreLocks, ADiskHasNoneWhereItAllocatesAndFrees) {
+TEST_F(StoreLocksTest, DiskHoldsNoLockWhereItAllocatesAndFrees) {
   expect_no_lock_at_allocations(stores::disk({.min_bytes = 0, .keep_last = 1, .direct = false}));
 }
 
-TEST_F(StoreLocks, CompressionHasNoneWhereItAllocatesAndFrees) {
+TEST_F(StoreLocksTest, CompressionHasNoneWhereItAllocatesAndFrees) {
   expect_no_lock_at_allocations(stores::compressed({.min_bytes = 0, .keep_last = 1}));
 }
 
@@ -108,7 +108,7 @@ class AskingStore final : public ActivationStore {
       ask();
       return kept_->get();
     }
-    [[nodiscard]] std::size_t device_bytes() const override {
+    [[nodiscard]] std::int64_t device_bytes() const override {
       ask();
       return kept_->device_bytes();
     }
@@ -145,12 +145,12 @@ void expect_no_lock_at_the_next_store(const std::shared_ptr<Store>& store) {
   EXPECT_TRUE(looks->all_answered);
 }
 
-TEST_F(StoreLocks, ADiskHasNoneWhereItHandsOn) {
+TEST_F(StoreLocksTest, DiskHoldsNoLockWhereItForwards) {
   expect_no_lock_at_the_next_store(
       stores::disk({.min_bytes = 0, .max_disk_bytes = 0, .keep_last = 0, .direct = false}));
 }
 
-TEST_F(StoreLocks, CompressionHasNoneWhereItHandsOn) {
+TEST_F(StoreLocksTest, CompressionHasNoneWhereItHandsOn) {
   expect_no_lock_at_the_next_store(
       stores::compressed({.max_ratio = 1e-9, .min_bytes = 0, .keep_last = 0}));
   expect_no_lock_at_the_next_store(
@@ -170,7 +170,7 @@ class AskingHandler final : public c10::WarningHandler {
   c10::WarningUtils::WarnAlways always_;
 };
 
-TEST_F(StoreLocks, ASlabHasNoneWhereItWarns) {
+TEST_F(StoreLocksTest, SlabHoldsNoLockWhereItWarns) {
   const auto store = stores::slab({.initial_bytes = kLength * 4, .min_bytes = 0});
   AskingHandler handler([store] { static_cast<void>(store->counters()); });
   use(*store);

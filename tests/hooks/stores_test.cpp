@@ -19,13 +19,13 @@
 namespace reprise::stores_test {
 namespace {
 
-using store_cases::LosslessStore;
+using store_cases::LosslessStoreTest;
 using store_cases::StoreCase;
 using testing::bitwise_equal;
 using testing::live_cpu_bytes;
 
 INSTANTIATE_TEST_SUITE_P(
-    Stores, LosslessStore,
+    Stores, LosslessStoreTest,
     ::testing::Values(
         StoreCase{"device", stores::device}, StoreCase{"packed", [] { return stores::packed(); }},
         StoreCase{"packed_any_size", [] { return stores::packed({.min_bytes = 0}); }},
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                   [] { return stores::packed({.min_bytes = 0}) | stores::packed(); }}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(LosslessStore, GivesBackSparseTensors) {
+TEST_P(LosslessStoreTest, GivesBackSparseTensors) {
   const at::Tensor dense = at::randn({30, 40}).relu();
   for (const at::Tensor& tensor :
        {dense.to_sparse(), dense.to_sparse(1), dense.to_sparse_csr(), dense.to_sparse_csc(),
@@ -69,7 +69,7 @@ TEST_P(LosslessStore, GivesBackSparseTensors) {
   }
 }
 
-TEST_P(LosslessStore, KeepsWhetherASparseTensorIsCoalesced) {
+TEST_P(LosslessStoreTest, KeepsWhetherASparseTensorIsCoalesced) {
   const at::Tensor twice =
       at::sparse_coo_tensor(at::zeros({1, 300}, at::kLong), at::ones({300}), at::IntArrayRef({5}));
   const at::Tensor found = put(twice)->get();
@@ -78,7 +78,7 @@ TEST_P(LosslessStore, KeepsWhetherASparseTensorIsCoalesced) {
   EXPECT_TRUE(put(twice.coalesce())->get().is_coalesced());
 }
 
-TEST_P(LosslessStore, LeavesNothingBehind) {
+TEST_P(LosslessStoreTest, LeavesNothingBehind) {
   const std::int64_t before = testing::settled_cpu_bytes();
   for (const at::ScalarType dtype : {at::kBool, at::kLong, at::kFloat}) {
     const auto stored = put(store_cases::any_bits({64, 64}, dtype, at::kCPU));
@@ -99,7 +99,7 @@ std::int64_t kept_bytes(ActivationStore& store, at::Tensor tensor) {
   return kept;
 }
 
-TEST(PackedStore, BytesOfEachForm) {
+TEST(PackedStoreTest, BytesOfEachForm) {
   const auto store = stores::packed();
   EXPECT_EQ(kept_bytes(*store, at::rand({1000, 33}) < 0.5), 1000 * 33 / 8);
   EXPECT_EQ(kept_bytes(*store, at::rand({8195}) < 0.5), 1025);
@@ -114,19 +114,19 @@ TEST(PackedStore, BytesOfEachForm) {
   EXPECT_EQ(kept_bytes(*store, at::randn({300})), 1200);
 }
 
-TEST(PackedStore, IndicesOfASparseTensorAreNarrowed) {
+TEST(PackedStoreTest, IndicesOfASparseTensorAreNarrowed) {
   const auto stored = stores::packed()->put(at::ones({200, 250}).to_sparse());
   EXPECT_EQ(stored->device_bytes(), 200U * 250 * (2 * 1 + 4));
 }
 
-TEST(PackedStore, SmallTensorsAreLeftAlone) {
+TEST(PackedStoreTest, SmallTensorsAreLeftAlone) {
   EXPECT_EQ(kept_bytes(*stores::packed(), at::zeros({1023}, at::kBool)), 1023);
   EXPECT_EQ(kept_bytes(*stores::packed(), at::zeros({1024}, at::kBool)), 128);
   EXPECT_EQ(kept_bytes(*stores::packed({.min_bytes = 9}), at::zeros({8}, at::kBool)), 8);
   EXPECT_EQ(kept_bytes(*stores::packed({.min_bytes = 8}), at::zeros({8}, at::kBool)), 1);
 }
 
-TEST(PackedStore, ConstantsWhereAskedFor) {
+TEST(PackedStoreTest, ConstantsWhereAskedFor) {
   const at::Tensor ones = at::ones({400});
   EXPECT_EQ(kept_bytes(*stores::packed(), ones.clone()), 1600);
   EXPECT_EQ(kept_bytes(*stores::packed({.find_constants = true}), ones.clone()), 4);
@@ -135,7 +135,7 @@ TEST(PackedStore, ConstantsWhereAskedFor) {
   EXPECT_EQ(kept_bytes(*stores::packed({.find_constants = true}), zeros.clone()), 1600);
 }
 
-TEST(PackedStore, AChangeInPlaceSpoilsWhatIsNotPackedOnly) {
+TEST(PackedStoreTest, RefusesChangedTensorsUnlessPacked) {
   const at::Tensor mask = at::zeros({2000}, at::kBool);
   const at::Tensor values = at::zeros({2000});
   const std::int64_t version = values._version();
@@ -150,14 +150,15 @@ TEST(PackedStore, AChangeInPlaceSpoilsWhatIsNotPackedOnly) {
                   version + 1, "; expected version ", version))));
 }
 
-TEST(Stores, ARowThatCannotBe) {
+TEST(StoresTest, RefusesImpossibleChains) {
   EXPECT_THAT([] { static_cast<void>(stores::device() | stores::packed()); },
               ::testing::ThrowsMessage<std::invalid_argument>(
                   ::testing::HasSubstr("this store hands nothing on")));
   EXPECT_THAT([] { static_cast<void>(stores::packed() | nullptr); },
               ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("null")));
-  EXPECT_THROW(static_cast<void>(stores::packed() | stores::device() | stores::packed()),
-               std::invalid_argument);
+  EXPECT_THAT([&] { static_cast<void>(stores::packed() | stores::device() | stores::packed()); },
+              ::testing::ThrowsMessage<std::invalid_argument>(
+                  ::testing::HasSubstr("this store hands nothing on")));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ const Variables kSlurm = {{"SLURM_PROCID", "5"},
                           {"SLURM_LOCALID", "1"},
                           {"SLURM_JOB_NODELIST", "gpu[003-007,9],login"}};
 
-TEST(LaunchEnvironment, OfTorchrun) {
+TEST(LaunchEnvironmentTest, ReadsVariablesOfTorchrun) {
   const LaunchEnvironment found = read(kTorchrun);
   EXPECT_EQ(found.rank, 3);
   EXPECT_EQ(found.world_size, 4);
@@ -58,7 +58,7 @@ TEST(LaunchEnvironment, OfTorchrun) {
   EXPECT_FALSE(found.store_is_open);
 }
 
-TEST(LaunchEnvironment, TorchrunsAgentHasTheStore) {
+TEST(LaunchEnvironmentTest, TorchrunsAgentHasTheStore) {
   const LaunchEnvironment found = read(with(with(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE", "True"),
                                             "TORCHELASTIC_RESTART_COUNT", "2"));
   EXPECT_TRUE(found.store_is_open);
@@ -66,11 +66,11 @@ TEST(LaunchEnvironment, TorchrunsAgentHasTheStore) {
   EXPECT_FALSE(read(with(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE", "False")).store_is_open);
 }
 
-TEST(LaunchEnvironment, ByHandWithoutALocalRank) {
+TEST(LaunchEnvironmentTest, ReadsVariablesWithoutALocalRank) {
   EXPECT_EQ(read(without(kTorchrun, "LOCAL_RANK")).local_rank, 3);
 }
 
-TEST(LaunchEnvironment, OfOpenMpiOnOneMachine) {
+TEST(LaunchEnvironmentTest, ReadsVariablesOfOpenMpiOnOneMachine) {
   const LaunchEnvironment found = read(kOpenMpi);
   EXPECT_EQ(found.rank, 1);
   EXPECT_EQ(found.world_size, 2);
@@ -79,7 +79,7 @@ TEST(LaunchEnvironment, OfOpenMpiOnOneMachine) {
   EXPECT_EQ(found.master_port, 29500);
 }
 
-TEST(LaunchEnvironment, OfOpenMpiOnSeveralMachines) {
+TEST(LaunchEnvironmentTest, ReadsVariablesOfOpenMpiOnSeveralMachines) {
   const Variables several = with(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "1");
   EXPECT_THAT([&] { read(several); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("MASTER_ADDR is not set")));
@@ -89,7 +89,7 @@ TEST(LaunchEnvironment, OfOpenMpiOnSeveralMachines) {
   EXPECT_EQ(found.master_port, 777);
 }
 
-TEST(LaunchEnvironment, OfSlurm) {
+TEST(LaunchEnvironmentTest, ReadsVariablesOfSlurm) {
   const LaunchEnvironment found = read(kSlurm);
   EXPECT_EQ(found.rank, 5);
   EXPECT_EQ(found.world_size, 8);
@@ -98,7 +98,7 @@ TEST(LaunchEnvironment, OfSlurm) {
   EXPECT_EQ(read(with(kSlurm, "MASTER_ADDR", "head")).master_address, "head");
 }
 
-TEST(LaunchEnvironment, TheFirstOfSlurmsHosts) {
+TEST(LaunchEnvironmentTest, FindsTheFirstOfSlurmsHosts) {
   const auto first = [](const std::string& list) {
     return read(with(kSlurm, "SLURM_STEP_NODELIST", list)).master_address;
   };
@@ -111,7 +111,7 @@ TEST(LaunchEnvironment, TheFirstOfSlurmsHosts) {
   }
 }
 
-TEST(LaunchEnvironment, TorchrunGoesBeforeMpirunAndThatBeforeSrun) {
+TEST(LaunchEnvironmentTest, TorchrunGoesBeforeMpirunAndThatBeforeSrun) {
   Variables all = kTorchrun;
   all.insert(kOpenMpi.begin(), kOpenMpi.end());
   all.insert(kSlurm.begin(), kSlurm.end());
@@ -119,7 +119,7 @@ TEST(LaunchEnvironment, TorchrunGoesBeforeMpirunAndThatBeforeSrun) {
   EXPECT_EQ(read(without(without(all, "RANK"), "WORLD_SIZE")).rank, 1);
 }
 
-TEST(LaunchEnvironment, AMissingVariableIsNamed) {
+TEST(LaunchEnvironmentTest, MissingVariableIsNamed) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     EXPECT_THAT([&] { read(without(kTorchrun, name)); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr(name + " is not set")));
@@ -133,7 +133,7 @@ TEST(LaunchEnvironment, AMissingVariableIsNamed) {
                                           HasSubstr("SLURM_PROCID"))));
 }
 
-TEST(LaunchEnvironment, AMalformedVariableIsNamedWithItsValue) {
+TEST(LaunchEnvironmentTest, MalformedVariableIsNamedWithItsValue) {
   const auto refused = [](const std::string& name, const std::string& value) {
     EXPECT_THAT(
         [&] { read(with(kTorchrun, name, value)); },

@@ -108,14 +108,14 @@ TEST(CombinatorsTest, OverrideWithAsksBothEachTime) {
               ElementsAre(PREFER_SAVE, MUST_SAVE, PREFER_SAVE, PREFER_RECOMPUTE));
 }
 
-TEST(CombinatorsTest, ForRegionGoesByTheNameOfTheRegion) {
+TEST(CombinatorsTest, ForRegionMatchesTheNameOfTheRegion) {
   const PolicyHolder policy = for_region("head", save_everything(), always(MUST_RECOMPUTE));
   EXPECT_EQ(ask(policy, mm_call(), Place{.region = "head"}), PREFER_SAVE);
   EXPECT_EQ(ask(policy, mm_call(), Place{.region = "head2"}), MUST_RECOMPUTE);
   EXPECT_EQ(ask(policy, mm_call()), MUST_RECOMPUTE);
 }
 
-TEST(CombinatorsTest, ForRegionListsARegionThatNeverCame) {
+TEST(CombinatorsTest, ForRegionListsUnmatchedRegions) {
   const PolicyHolder policy =
       for_region("head", save_operators({"aten::bmm"}), save_operators({"aten::mm"}));
   EXPECT_THAT(policy.get()->unmatched(), ElementsAre("region 'head'", "aten::bmm", "aten::mm"));

@@ -26,7 +26,7 @@ std::vector<c10::IValue> convolution_arguments(const at::Tensor& input, const at
           groups};
 }
 
-TEST(FlopsTest, OfMatricesIsTwoForEachProduct) {
+TEST(FlopsTest, CountsTwoPerProductOfMatrices) {
   const at::Tensor a = at::ones({2, 3});
   const at::Tensor b = at::ones({3, 4});
   EXPECT_EQ(OperatorCall("aten::mm", "", {a, b}).context().flops(), 48);
@@ -34,7 +34,7 @@ TEST(FlopsTest, OfMatricesIsTwoForEachProduct) {
   EXPECT_EQ(OperatorCall("aten::addmm_", "", {at::ones({2, 4}), a, b, 1, 1}).context().flops(), 48);
 }
 
-TEST(FlopsTest, OfBatchesCountsEachMatrix) {
+TEST(FlopsTest, CountsEachMatrixOfABatch) {
   const at::Tensor a = at::ones({5, 2, 3});
   const at::Tensor b = at::ones({5, 3, 4});
   EXPECT_EQ(OperatorCall("aten::bmm", "", {a, b}).context().flops(), 240);
@@ -42,12 +42,12 @@ TEST(FlopsTest, OfBatchesCountsEachMatrix) {
             240);
 }
 
-TEST(FlopsTest, OfVectorsHasNoOtherSide) {
+TEST(FlopsTest, CountsProductsOfVectors) {
   EXPECT_EQ(OperatorCall("aten::mv", "", {at::ones({2, 3}), at::ones({3})}).context().flops(), 12);
   EXPECT_EQ(OperatorCall("aten::dot", "", {at::ones({3}), at::ones({3})}).context().flops(), 6);
 }
 
-TEST(FlopsTest, OfConvolutionCountsTheWeightsOfEachOutputElement) {
+TEST(FlopsTest, CountsTheWeightsPerOutputElementOfAConvolution) {
   // Output (2, 6, 4, 5): 240 elements, each of 3 channels x 2 x 2 weights.
   const OperatorCall plain(
       "aten::convolution", "",
@@ -65,7 +65,7 @@ TEST(FlopsTest, OfConvolutionCountsTheWeightsOfEachOutputElement) {
   EXPECT_EQ(strided.context().flops(), 2 * 36 * 12);
 }
 
-TEST(FlopsTest, OfTransposedConvolutionCountsTheWeightsOfEachInputElement) {
+TEST(FlopsTest, CountsTheWeightsPerInputElementOfATransposedConvolution) {
   // Input of 2 x 4 x 3 x 3 = 72 elements, each spread by 6 channels x 2 x 2 weights.
   const OperatorCall plain(
       "aten::convolution", "",
@@ -85,7 +85,7 @@ std::vector<c10::IValue> attention_inputs(std::int64_t key_heads = 3) {
   return {at::ones({2, 3, 5, 8}), at::ones({2, key_heads, 7, 8}), at::ones({2, key_heads, 7, 4})};
 }
 
-TEST(FlopsTest, OfAttentionIsThatOfItsTwoProducts) {
+TEST(FlopsTest, CountsTheTwoProductsOfAttention) {
   for (const char* op : {"aten::_scaled_dot_product_flash_attention",
                          "aten::_scaled_dot_product_efficient_attention",
                          "aten::_scaled_dot_product_cudnn_attention",
@@ -97,27 +97,27 @@ TEST(FlopsTest, OfAttentionIsThatOfItsTwoProducts) {
   }
 }
 
-TEST(FlopsTest, OfGroupedQueryAttentionCountsTheHeadsOfTheQueries) {
+TEST(FlopsTest, CountsTheQueryHeadsOfGroupedQueryAttention) {
   const OperatorCall call = OperatorCall::without_running(
       "aten::_scaled_dot_product_flash_attention", "", attention_inputs(1));
   EXPECT_EQ(call.context().flops(), kAttentionFlops);
 }
 
-TEST(FlopsTest, OfAttentionOnTheCpuAsItRuns) {
+TEST(FlopsTest, CountsAttentionOnTheCpuAsItRuns) {
   const at::Tensor q = at::ones({1, 2, 4, 8});
   const OperatorCall call("aten::_scaled_dot_product_flash_attention_for_cpu", "",
                           {q, q, q, 0.0, true, c10::IValue(), c10::IValue()});
   EXPECT_EQ(call.context().flops(), 2 * 2 * 4 * 4 * 16);
 }
 
-TEST(FlopsTest, OfOtherOperatorsIsZero) {
+TEST(FlopsTest, CountsZeroForOtherOperators) {
   EXPECT_EQ(testing::relu_call().context().flops(), 0);
   const OperatorCall backward = OperatorCall::without_running(
       "aten::_scaled_dot_product_flash_attention_backward", "", attention_inputs());
   EXPECT_EQ(backward.context().flops(), 0);
 }
 
-TEST(FlopsTest, OfNothingIsZero) {
+TEST(FlopsTest, CountsZeroForEmptyTensors) {
   EXPECT_EQ(OperatorCall("aten::mm", "", {at::ones({0, 3}), at::ones({3, 4})}).context().flops(),
             0);
   const OperatorCall no_channels = OperatorCall::without_running(
@@ -130,7 +130,7 @@ TEST(FlopsTest, OfNothingIsZero) {
   EXPECT_EQ(no_width.context().flops(), 0);
 }
 
-TEST(FlopsTest, OfNestedTensorsIsZero) {
+TEST(FlopsTest, CountsZeroForNestedTensors) {
   const at::Tensor nested =
       at::_nested_tensor_from_tensor_list({at::ones({2, 3}), at::ones({4, 3})});
   EXPECT_EQ(OperatorCall::without_running("aten::bmm", "", {nested, nested}).context().flops(), 0);

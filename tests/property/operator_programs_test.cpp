@@ -131,7 +131,7 @@ struct Found {
   std::string error;
 };
 
-class OperatorPrograms : public UnderPolicies {
+class OperatorProgramsTest : public UnderPolicies {
  protected:
   static at::Tensor forward(const OperatorProgram& program, Surroundings& around,
                             const at::Tensor& x, const Setting* setting) {
@@ -245,7 +245,7 @@ void expect_same(const Found& got, const Found& expected) {
   }
 }
 
-TEST_F(OperatorPrograms, GiveTheSameBitsAndLeaveNoMemory) {
+TEST_F(OperatorProgramsTest, GiveTheSameBitsAndLeaveNoMemory) {
   const std::uint64_t first = number_from("REPRISE_FIRST_SEED", 0);
   const std::uint64_t count = number_from("REPRISE_OPERATOR_PROGRAMS", kPrograms);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {

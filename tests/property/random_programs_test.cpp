@@ -20,9 +20,9 @@ constexpr std::uint64_t kPrograms = 60;
 constexpr std::uint64_t kPrograms = 500;
 #endif
 
-class RandomPrograms : public UnderPolicies {
+class RandomProgramsTest : public UnderPolicies {
  protected:
-  ~RandomPrograms() override {
+  ~RandomProgramsTest() override {
     engine_internal::smallest_deferred_bytes = smallest_deferred_bytes_;
   }
 
@@ -55,7 +55,7 @@ class RandomPrograms : public UnderPolicies {
   const std::size_t smallest_deferred_bytes_ = engine_internal::smallest_deferred_bytes;
 };
 
-TEST_F(RandomPrograms, GiveTheSameBitsInEveryForm) {
+TEST_F(RandomProgramsTest, GiveTheSameBitsInEveryForm) {
   const std::uint64_t first = number_from("REPRISE_FIRST_SEED", 0);
   const std::uint64_t count = number_from("REPRISE_PROGRAMS", kPrograms);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {

@@ -47,7 +47,7 @@ RngSnapshot capture_extra(const Generators& extra) { return RngSnapshot::capture
 
 void refuse() { throw std::runtime_error("the generator refused"); }
 
-TEST(RngForkGuard, PutsItsGeneratorsBack) {
+TEST(RngForkGuardTest, PutsItsGeneratorsBack) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   const RngState before = RngState::capture(generator);
   {
@@ -59,7 +59,7 @@ TEST(RngForkGuard, PutsItsGeneratorsBack) {
   EXPECT_TRUE(before.is_current());
 }
 
-TEST(RngForkGuard, PutsItsGeneratorsBackWhenTheBodyThrows) {
+TEST(RngForkGuardTest, PutsItsGeneratorsBackWhenTheBodyThrows) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   const RngState before = RngState::capture(generator);
   try {
@@ -72,7 +72,7 @@ TEST(RngForkGuard, PutsItsGeneratorsBackWhenTheBodyThrows) {
   EXPECT_TRUE(before.is_current());
 }
 
-TEST(RngForkGuard, LeavesOtherGeneratorsAlone) {
+TEST(RngForkGuardTest, LeavesOtherGeneratorsAlone) {
   at::Generator forked = at::detail::createCPUGenerator(1);
   at::Generator other = at::detail::createCPUGenerator(1);
   const RngState before = RngState::capture(other);
@@ -83,13 +83,13 @@ TEST(RngForkGuard, LeavesOtherGeneratorsAlone) {
   EXPECT_FALSE(before.is_current());
 }
 
-TEST(RngForkGuard, PassesOverUndefinedAndRepeatedGenerators) {
+TEST(RngForkGuardTest, PassesOverUndefinedAndRepeatedGenerators) {
   at::Generator generator = at::make_generator<FakePhilox>();
   { const RngForkGuard fork(Generators{generator, at::Generator(), generator}); }
   EXPECT_EQ(generator.get<FakePhilox>()->calls.set_offset, 1);
 }
 
-TEST(RngForkGuard, Nests) {
+TEST(RngForkGuardTest, Nests) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   const RngState outermost = RngState::capture(generator);
   {
@@ -105,7 +105,7 @@ TEST(RngForkGuard, Nests) {
   EXPECT_TRUE(outermost.is_current());
 }
 
-TEST(RngForkGuard, ReplaysFromASnapshotAndGoesOnFromWhereItWas) {
+TEST(RngForkGuardTest, ReplaysFromASnapshotAndGoesOnFromWhereItWas) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   RngSnapshot start = capture_extra({generator});
   const std::vector<uint32_t> forward = draw(generator, 10);
@@ -121,7 +121,7 @@ TEST(RngForkGuard, ReplaysFromASnapshotAndGoesOnFromWhereItWas) {
   }
 }
 
-TEST(RngForkGuard, MovesNothingForACompletedSnapshotOfNoDraws) {
+TEST(RngForkGuardTest, MovesNothingForACompletedSnapshotOfNoDraws) {
   at::Generator generator = at::make_generator<FakePhilox>();
   RngSnapshot start = capture_extra({generator});
   start.complete();
@@ -131,7 +131,7 @@ TEST(RngForkGuard, MovesNothingForACompletedSnapshotOfNoDraws) {
   EXPECT_EQ(generator.get_offset(), 4U);
 }
 
-TEST(RngForkGuard, OutlivesItsSnapshot) {
+TEST(RngForkGuardTest, OutlivesItsSnapshot) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   std::optional<RngSnapshot> start = capture_extra({generator});
   draw(generator, 3);
@@ -144,7 +144,7 @@ TEST(RngForkGuard, OutlivesItsSnapshot) {
   EXPECT_TRUE(before.is_current());
 }
 
-TEST(RngForkGuard, PutsBackWhatItHadSetWhenItsConstructorThrows) {
+TEST(RngForkGuardTest, PutsBackWhatItHadSetWhenItsConstructorThrows) {
   at::Generator first = at::detail::createCPUGenerator(1);
   at::Generator refusing = at::make_generator<FakePhilox>();
   at::Generator last = at::detail::createCPUGenerator(2);
@@ -171,16 +171,17 @@ TEST(RngForkGuard, PutsBackWhatItHadSetWhenItsConstructorThrows) {
   EXPECT_TRUE(last_before.is_current());
 }
 
-TEST(RngForkGuard, ChangesNothingWhenRememberingThrows) {
+TEST(RngForkGuardTest, ChangesNothingWhenRememberingThrows) {
   at::Generator first = at::make_generator<FakePhilox>();
   at::Generator refusing = at::make_generator<FakePhilox>();
   const RngSnapshot start = capture_extra({first, refusing});
   refusing.get<FakePhilox>()->on_get_offset = refuse;
-  EXPECT_THROW(RngForkGuard{start}, std::runtime_error);
+  EXPECT_THAT([&] { RngForkGuard{start}; },
+              ::testing::ThrowsMessage<std::runtime_error>(HasSubstr("the generator refused")));
   EXPECT_EQ(first.get<FakePhilox>()->calls.set_offset, 0);
 }
 
-TEST(RngForkGuard, WarnsOfAGeneratorThatRefusesAndPutsTheOthersBack) {
+TEST(RngForkGuardTest, WarnsOfAGeneratorThatRefusesAndPutsTheOthersBack) {
   at::Generator refusing = at::make_generator<FakePhilox>();
   at::Generator other = at::detail::createCPUGenerator(1);
   const RngState before = RngState::capture(other);
@@ -197,7 +198,7 @@ TEST(RngForkGuard, WarnsOfAGeneratorThatRefusesAndPutsTheOthersBack) {
   EXPECT_THAT(warnings.messages.at(0), HasSubstr("the generator refused"));
 }
 
-TEST(RngForkGuard, DoesNotThrowEvenIfItsWarningIsAnError) {
+TEST(RngForkGuardTest, DoesNotThrowEvenIfItsWarningIsAnError) {
   at::Generator refusing = at::make_generator<FakePhilox>();
   at::Generator other = at::detail::createCPUGenerator(1);
   const RngState before = RngState::capture(other);
@@ -213,7 +214,7 @@ TEST(RngForkGuard, DoesNotThrowEvenIfItsWarningIsAnError) {
   EXPECT_THAT(warnings.messages, ElementsAre(HasSubstr("unknown exception")));
 }
 
-TEST(RngForkGuard, ReplaysDropoutOnCuda) {
+TEST(RngForkGuardTest, ReplaysDropoutOnCuda) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   const at::Tensor x = at::ones({1000}, at::TensorOptions().device(at::kCUDA));
   const std::vector<at::Device> devices = {x.device()};

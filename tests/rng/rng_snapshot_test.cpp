@@ -33,29 +33,29 @@ RngSnapshot capture_devices(const std::vector<at::Device>& devices) {
   return RngSnapshot::capture(devices);
 }
 
-TEST(RngSnapshot, AlwaysHoldsTheDefaultCpuGenerator) {
+TEST(RngSnapshotTest, AlwaysHoldsTheDefaultCpuGenerator) {
   EXPECT_EQ(count_states(RngSnapshot::capture({}), default_cpu()), 1);
 }
 
-TEST(RngSnapshot, PassesOverDevicesWithoutGenerator) {
+TEST(RngSnapshotTest, PassesOverDevicesWithoutGenerator) {
   const std::size_t alone = RngSnapshot::capture({}).states().size();
   EXPECT_EQ(capture_devices({at::kMeta, at::kCPU, at::kMeta}).states().size(), alone);
 }
 
-TEST(RngSnapshot, HoldsEachGeneratorOnce) {
+TEST(RngSnapshotTest, HoldsEachGeneratorOnce) {
   const at::Generator own = at::detail::createCPUGenerator();
   const RngSnapshot snapshot = capture_extra({own, default_cpu(), own});
   EXPECT_EQ(count_states(snapshot, own), 1);
   EXPECT_EQ(count_states(snapshot, default_cpu()), 1);
 }
 
-TEST(RngSnapshot, PassesOverUndefinedGenerators) {
+TEST(RngSnapshotTest, PassesOverUndefinedGenerators) {
   const at::Generator own = at::detail::createCPUGenerator();
   const std::size_t alone = RngSnapshot::capture({}).states().size();
   EXPECT_EQ(capture_extra({at::Generator(), own}).states().size(), alone + 1);
 }
 
-TEST(RngSnapshot, CompleteDropsStatesWhoseGeneratorHasNotMoved) {
+TEST(RngSnapshotTest, CompleteDropsStatesWhoseGeneratorHasNotMoved) {
   at::Generator moved = at::detail::createCPUGenerator();
   const at::Generator unmoved = at::detail::createCPUGenerator();
   RngSnapshot snapshot = capture_extra({unmoved, moved});
@@ -66,14 +66,14 @@ TEST(RngSnapshot, CompleteDropsStatesWhoseGeneratorHasNotMoved) {
   EXPECT_TRUE(snapshot.drew_random_numbers());
 }
 
-TEST(RngSnapshot, CompleteDropsEverythingOfARegionWithoutRandomNumbers) {
+TEST(RngSnapshotTest, CompleteDropsEverythingOfARegionWithoutRandomNumbers) {
   RngSnapshot snapshot = RngSnapshot::capture({});
   snapshot.complete();
   EXPECT_TRUE(snapshot.states().empty());
   EXPECT_FALSE(snapshot.drew_random_numbers());
 }
 
-TEST(RngSnapshot, CompleteAgainChangesNothing) {
+TEST(RngSnapshotTest, CompleteAgainChangesNothing) {
   at::Generator own = at::detail::createCPUGenerator(4);
   RngSnapshot snapshot = capture_extra({own});
   draw(own, 1);
@@ -83,7 +83,7 @@ TEST(RngSnapshot, CompleteAgainChangesNothing) {
   EXPECT_EQ(count_states(snapshot, own), 1);
 }
 
-TEST(RngSnapshot, KeepsTheStateOfAGeneratorThatWasDrawnFromAndPutBack) {
+TEST(RngSnapshotTest, KeepsTheStateOfAGeneratorThatWasDrawnFromAndPutBack) {
   at::Generator own = at::detail::createCPUGenerator();
   RngSnapshot snapshot = capture_extra({own});
   {
@@ -95,32 +95,35 @@ TEST(RngSnapshot, KeepsTheStateOfAGeneratorThatWasDrawnFromAndPutBack) {
   EXPECT_TRUE(snapshot.drew_random_numbers());
 }
 
-TEST(RngSnapshot, IsWholeAfterAGeneratorRefusedToTellWhereItIs) {
+TEST(RngSnapshotTest, IsWholeAfterAGeneratorRefusedToTellWhereItIs) {
   at::Generator first = at::detail::createCPUGenerator();
   at::Generator refusing = at::make_generator<FakePhilox>();
   RngSnapshot snapshot = capture_extra({first, refusing});
   refusing.get<FakePhilox>()->on_get_offset = [] { TORCH_CHECK(false, "refused"); };
-  EXPECT_THROW(snapshot.complete(), c10::Error);
+  EXPECT_THAT([&] { snapshot.complete(); },
+              ::testing::ThrowsMessage<c10::Error>(HasSubstr("refused")));
   refusing.get<FakePhilox>()->on_get_offset = nullptr;
   EXPECT_EQ(count_states(snapshot, first), 1);
   EXPECT_EQ(count_states(snapshot, refusing), 1);
 }
 
-class RngSnapshotOfAnAccelerator : public ::testing::Test {
+class RngSnapshotOfAnAcceleratorTest : public ::testing::Test {
  protected:
-  RngSnapshotOfAnAccelerator() : accelerator_(FakeAccelerator::instance()) { accelerator_.reset(); }
-  ~RngSnapshotOfAnAccelerator() override { accelerator_.reset(); }
+  RngSnapshotOfAnAcceleratorTest() : accelerator_(FakeAccelerator::instance()) {
+    accelerator_.reset();
+  }
+  ~RngSnapshotOfAnAcceleratorTest() override { accelerator_.reset(); }
 
   FakeAccelerator& accelerator_;
 };
 
-TEST_F(RngSnapshotOfAnAccelerator, LeavesAnIdleDeviceAlone) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, LeavesAnIdleDeviceAlone) {
   const RngSnapshot snapshot = RngSnapshot::capture({});
   EXPECT_EQ(snapshot.states().size(), 1U);
   EXPECT_EQ(count_states(snapshot, default_cpu()), 1);
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, HoldsTheCurrentDeviceThatIsInUse) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, HoldsTheCurrentDeviceThatIsInUse) {
   accelerator_.bring_into_use(0);
   accelerator_.bring_into_use(1);
   const RngSnapshot snapshot = RngSnapshot::capture({});
@@ -128,7 +131,7 @@ TEST_F(RngSnapshotOfAnAccelerator, HoldsTheCurrentDeviceThatIsInUse) {
   EXPECT_EQ(count_states(snapshot, accelerator_.default_generator(1)), 0);
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, HoldsTheDevicesOfTensorsOnce) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, HoldsTheDevicesOfTensorsOnce) {
   accelerator_.bring_into_use(0);
   const at::Device one(at::kPrivateUse1, 1);
   const RngSnapshot snapshot = capture_devices({one, at::Device(at::kPrivateUse1, 0), one});
@@ -137,13 +140,13 @@ TEST_F(RngSnapshotOfAnAccelerator, HoldsTheDevicesOfTensorsOnce) {
   EXPECT_EQ(count_states(snapshot, accelerator_.default_generator(1)), 1);
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, TakesADeviceWithoutIndexForTheCurrentOne) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, TakesADeviceWithoutIndexForTheCurrentOne) {
   const c10::DeviceGuard on_device_one(at::Device(at::kPrivateUse1, 1));
   const RngSnapshot snapshot = capture_devices({at::Device(at::kPrivateUse1)});
   EXPECT_EQ(count_states(snapshot, accelerator_.default_generator(1)), 1);
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, AddsADeviceThatCameIntoUseInsideTheRegion) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, AddsADeviceThatCameIntoUseInsideTheRegion) {
   RngSnapshot snapshot = RngSnapshot::capture({});
   accelerator_.bring_into_use(0);
   FakePhilox& philox = accelerator_.philox(0);
@@ -160,14 +163,14 @@ TEST_F(RngSnapshotOfAnAccelerator, AddsADeviceThatCameIntoUseInsideTheRegion) {
   EXPECT_EQ(philox.get_offset(), 0U);
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, AddsNothingForADeviceThatDrewNothing) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, AddsNothingForADeviceThatDrewNothing) {
   RngSnapshot snapshot = RngSnapshot::capture({});
   accelerator_.bring_into_use(0);
   snapshot.complete();
   EXPECT_TRUE(snapshot.states().empty());
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, KeepsTheStateItHasOfADeviceThatCameIntoUse) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, KeepsTheStateItHasOfADeviceThatCameIntoUse) {
   accelerator_.philox(0).draw();
   RngSnapshot snapshot = capture_devices({at::Device(at::kPrivateUse1, 0)});
   accelerator_.bring_into_use(0);
@@ -178,7 +181,7 @@ TEST_F(RngSnapshotOfAnAccelerator, KeepsTheStateItHasOfADeviceThatCameIntoUse) {
   EXPECT_EQ(accelerator_.philox(0).get_offset(), 4U);
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, DoesNotMistakeAnotherDeviceForOneThatCameIntoUse) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, DoesNotMistakeAnotherDeviceForOneThatCameIntoUse) {
   accelerator_.bring_into_use(1);
   accelerator_.philox(1).draw();
   RngSnapshot snapshot = RngSnapshot::capture({});  // device 0 is current, and idle
@@ -187,7 +190,7 @@ TEST_F(RngSnapshotOfAnAccelerator, DoesNotMistakeAnotherDeviceForOneThatCameInto
   EXPECT_TRUE(snapshot.states().empty());
 }
 
-TEST_F(RngSnapshotOfAnAccelerator, RefusesADeviceThatCameIntoUseAndKeepsNoOffset) {
+TEST_F(RngSnapshotOfAnAcceleratorTest, RefusesADeviceThatCameIntoUseAndKeepsNoOffset) {
   const at::Device device(at::kPrivateUse1, 0);
   accelerator_.set_default_generator(0, at::make_generator<FakeTensorGenerator>(device));
   RngSnapshot snapshot = RngSnapshot::capture({});
@@ -215,7 +218,7 @@ TEST(RngSnapshotDeathTest, TakesABackendThatCannotTellToBeInUse) {
   EXPECT_EXIT(captures_it(), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(RngSnapshot, HoldsTheCudaDeviceOfATensor) {
+TEST(RngSnapshotTest, HoldsTheCudaDeviceOfATensor) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   const at::Tensor x = at::ones({1000}, at::TensorOptions().device(at::kCUDA));
   const at::Generator& generator = at::globalContext().defaultGenerator(x.device());
@@ -228,7 +231,7 @@ TEST(RngSnapshot, HoldsTheCudaDeviceOfATensor) {
   EXPECT_TRUE(at::equal(at::dropout(x, 0.5, true), expected));
 }
 
-TEST(RngSnapshot, DoesNotWakeCuda) {
+TEST(RngSnapshotTest, DoesNotWakeCuda) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   const auto& hooks = at::globalContext().getAcceleratorHooksInterface(at::kCUDA);
   if (hooks.hasPrimaryContext(0)) GTEST_SKIP() << "an earlier test of this process woke CUDA";
@@ -237,7 +240,7 @@ TEST(RngSnapshot, DoesNotWakeCuda) {
   EXPECT_FALSE(hooks.hasPrimaryContext(0));
 }
 
-TEST(RngSnapshot, AddsCudaThatCameIntoUseInsideTheRegion) {
+TEST(RngSnapshotTest, AddsCudaThatCameIntoUseInsideTheRegion) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   if (c10::is_privateuse1_backend_registered()) {
     GTEST_SKIP() << "an earlier test of this process registered another accelerator";

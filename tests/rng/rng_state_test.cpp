@@ -30,7 +30,7 @@ double draw_normal(at::Generator& generator) {
   return at::randn({1}, generator, at::kDouble).item<double>();
 }
 
-TEST(RngState, RestoresAnyPositionWithinTheEngineBlock) {
+TEST(RngStateTest, RestoresAnyPositionWithinTheEngineBlock) {
   at::Generator generator = at::detail::createCPUGenerator(17);
   for (int position = 1; position <= 1300; ++position) {
     const RngState start = RngState::capture(generator);
@@ -42,7 +42,7 @@ TEST(RngState, RestoresAnyPositionWithinTheEngineBlock) {
   }
 }
 
-TEST(RngState, RestoresAcrossAnyNumberOfDraws) {
+TEST(RngStateTest, RestoresAcrossAnyNumberOfDraws) {
   at::Generator generator = at::detail::createCPUGenerator(3);
   const RngState start = RngState::capture(generator);
   const std::vector<uint32_t> expected = draw(generator, 1300);
@@ -56,7 +56,7 @@ TEST(RngState, RestoresAcrossAnyNumberOfDraws) {
   EXPECT_EQ(draw(generator, 1300), expected);
 }
 
-TEST(RngState, RestoresTheNormalSampleKeptBack) {
+TEST(RngStateTest, RestoresTheNormalSampleKeptBack) {
   at::Generator generator = at::detail::createCPUGenerator(5);
   draw_normal(generator);
   auto* impl = generator.get<at::CPUGeneratorImpl>();
@@ -72,7 +72,7 @@ TEST(RngState, RestoresTheNormalSampleKeptBack) {
   EXPECT_EQ(draw_normal(generator), next);
 }
 
-TEST(RngState, RestoresThatNoNormalSampleWasKeptBack) {
+TEST(RngStateTest, RestoresThatNoNormalSampleWasKeptBack) {
   at::Generator generator = at::detail::createCPUGenerator(5);
   const RngState start = RngState::capture(generator);
   const at::Tensor expected = at::randn({5}, generator, at::kDouble);
@@ -80,7 +80,7 @@ TEST(RngState, RestoresThatNoNormalSampleWasKeptBack) {
   EXPECT_TRUE(at::equal(at::randn({5}, generator, at::kDouble), expected));
 }
 
-TEST(RngState, RestoresTheSinglePrecisionNormalSample) {
+TEST(RngStateTest, RestoresTheSinglePrecisionNormalSample) {
   at::Generator generator = at::detail::createCPUGenerator();
   auto* impl = generator.get<at::CPUGeneratorImpl>();
   impl->set_next_float_normal_sample(0.25F);
@@ -91,7 +91,7 @@ TEST(RngState, RestoresTheSinglePrecisionNormalSample) {
   EXPECT_EQ(impl->next_float_normal_sample(), std::optional<float>(0.25F));
 }
 
-TEST(RngState, IsNotCurrentOnceTheKeptBackSampleIsUsed) {
+TEST(RngStateTest, IsNotCurrentOnceTheKeptBackSampleIsUsed) {
   at::Generator generator = at::detail::createCPUGenerator(5);
   draw_normal(generator);
   const RngState start = RngState::capture(generator);
@@ -100,7 +100,7 @@ TEST(RngState, IsNotCurrentOnceTheKeptBackSampleIsUsed) {
   EXPECT_FALSE(start.is_current());
 }
 
-TEST(RngState, IsNotCurrentUnderAnotherSeedAtTheSamePosition) {
+TEST(RngStateTest, IsNotCurrentUnderAnotherSeedAtTheSamePosition) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   const RngState start = RngState::capture(generator);
   generator.set_current_seed(2);
@@ -109,14 +109,14 @@ TEST(RngState, IsNotCurrentUnderAnotherSeedAtTheSamePosition) {
   EXPECT_TRUE(start.is_current());
 }
 
-TEST(RngState, RestoresDropoutOfTheDefaultGenerator) {
+TEST(RngStateTest, RestoresDropoutOfTheDefaultGenerator) {
   const RngState start = RngState::capture(at::detail::getDefaultCPUGenerator());
   const at::Tensor expected = at::dropout(at::ones({1000}), 0.5, true);
   start.restore();
   EXPECT_TRUE(at::equal(at::dropout(at::ones({1000}), 0.5, true), expected));
 }
 
-TEST(RngState, KeepsItsGeneratorAliveAndNamesIt) {
+TEST(RngStateTest, KeepsItsGeneratorAliveAndNamesIt) {
   at::Generator generator = at::detail::createCPUGenerator();
   c10::GeneratorImpl* impl = generator.unsafeGetGeneratorImpl();
   const auto state = std::make_unique<RngState>(RngState::capture(generator));
@@ -127,7 +127,7 @@ TEST(RngState, KeepsItsGeneratorAliveAndNamesIt) {
   state->restore();
 }
 
-TEST(RngState, CopiesOutliveTheOriginal) {
+TEST(RngStateTest, CopiesOutliveTheOriginal) {
   at::Generator generator = at::detail::createCPUGenerator(9);
   auto original = std::make_unique<RngState>(RngState::capture(generator));
   const RngState copy = *original;
@@ -147,7 +147,7 @@ class CountingCpuGenerator : public at::CPUGeneratorImpl {
   int restored = 0;
 };
 
-TEST(RngState, LeavesTheStateOfASubclassOfTheCpuGeneratorToIt) {
+TEST(RngStateTest, LeavesTheStateOfASubclassOfTheCpuGeneratorToIt) {
   at::Generator generator = at::make_generator<CountingCpuGenerator>();
   const RngState start = RngState::capture(generator);
   const std::vector<uint32_t> expected = draw(generator, 10);
@@ -158,7 +158,7 @@ TEST(RngState, LeavesTheStateOfASubclassOfTheCpuGeneratorToIt) {
   EXPECT_EQ(generator.get<CountingCpuGenerator>()->restored, 1);
 }
 
-TEST(RngState, ReadsPhiloxWithoutATensor) {
+TEST(RngStateTest, ReadsPhiloxWithoutATensor) {
   at::Generator generator = at::make_generator<FakePhilox>();
   auto& philox = *generator.get<FakePhilox>();
   philox.draw();
@@ -172,7 +172,7 @@ TEST(RngState, ReadsPhiloxWithoutATensor) {
   EXPECT_EQ(philox.calls.set_state, 0);
 }
 
-TEST(RngState, SetsThePhiloxSeedOnlyIfItDiffers) {
+TEST(RngStateTest, SetsThePhiloxSeedOnlyIfItDiffers) {
   at::Generator generator = at::make_generator<FakePhilox>();
   auto& philox = *generator.get<FakePhilox>();
   philox.draw();
@@ -190,7 +190,7 @@ TEST(RngState, SetsThePhiloxSeedOnlyIfItDiffers) {
 }
 
 // As CUDA's generator does during stream capture.
-TEST(RngState, TakesTheStateTensorWhereTheOffsetIsRefused) {
+TEST(RngStateTest, TakesTheStateTensorWhereTheOffsetIsRefused) {
   at::Generator generator = at::make_generator<FakePhilox>();
   auto& philox = *generator.get<FakePhilox>();
   philox.draw();
@@ -207,7 +207,7 @@ TEST(RngState, TakesTheStateTensorWhereTheOffsetIsRefused) {
   EXPECT_EQ(philox.calls.set_seed, 0);
 }
 
-TEST(RngState, CopiesAStateTensorThatTheGeneratorGoesOnChanging) {
+TEST(RngStateTest, CopiesAStateTensorThatTheGeneratorGoesOnChanging) {
   at::Generator generator = at::make_generator<FakeTensorGenerator>();
   auto& fake = *generator.get<FakeTensorGenerator>();
   const at::Tensor expected = fake.state().clone();
@@ -220,7 +220,7 @@ TEST(RngState, CopiesAStateTensorThatTheGeneratorGoesOnChanging) {
   EXPECT_TRUE(at::equal(fake.state(), expected));
 }
 
-TEST(RngState, RefusesAStateTensorThatIsNotContiguous) {
+TEST(RngStateTest, RefusesAStateTensorThatIsNotContiguous) {
   at::Generator generator = at::make_generator<FakeTensorGenerator>();
   generator.get<FakeTensorGenerator>()->set_state_tensor(torch::zeros({4, 4}, at::kByte).t()[0]);
   try {
@@ -231,7 +231,7 @@ TEST(RngState, RefusesAStateTensorThatIsNotContiguous) {
   }
 }
 
-TEST(RngState, RefusesAnUndefinedGenerator) {
+TEST(RngStateTest, RefusesAnUndefinedGenerator) {
   try {
     (void)RngState::capture(at::Generator());
     FAIL() << "captured";
@@ -240,7 +240,7 @@ TEST(RngState, RefusesAnUndefinedGenerator) {
   }
 }
 
-TEST(RngState, HoldsTheGeneratorsMutexWhileItAsksAndSets) {
+TEST(RngStateTest, HoldsTheGeneratorsMutexWhileItAsksAndSets) {
   at::Generator generator = at::make_generator<FakePhilox>();
   auto& philox = *generator.get<FakePhilox>();
   int locked = 0;
@@ -264,17 +264,18 @@ TEST(RngState, HoldsTheGeneratorsMutexWhileItAsksAndSets) {
   EXPECT_EQ(locked, 3);
 }
 
-TEST(RngState, LetsGoOfTheMutexWhenTheGeneratorThrows) {
+TEST(RngStateTest, LetsGoOfTheMutexWhenTheGeneratorThrows) {
   at::Generator generator = at::make_generator<FakePhilox>();
   auto& philox = *generator.get<FakePhilox>();
   const RngState start = RngState::capture(generator);
   philox.on_set_offset = [] { throw std::runtime_error("no"); };
-  EXPECT_THROW(start.restore(), std::runtime_error);
+  EXPECT_THAT([&] { start.restore(); },
+              ::testing::ThrowsMessage<std::runtime_error>(HasSubstr("no")));
   EXPECT_TRUE(philox.mutex_.try_lock());
   philox.mutex_.unlock();
 }
 
-TEST(RngState, RestoresDropoutOnCuda) {
+TEST(RngStateTest, RestoresDropoutOnCuda) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   const at::Tensor ones = at::ones({1000}, at::TensorOptions().device(at::kCUDA));
   const at::Generator& generator = at::globalContext().defaultGenerator(ones.device());
@@ -286,7 +287,7 @@ TEST(RngState, RestoresDropoutOnCuda) {
   EXPECT_TRUE(at::equal(at::dropout(ones, 0.5, true), expected));
 }
 
-TEST(RngState, RestoresTheSeedOnCuda) {
+TEST(RngStateTest, RestoresTheSeedOnCuda) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   const auto options = at::TensorOptions().device(at::kCUDA);
   const at::Generator& generator =

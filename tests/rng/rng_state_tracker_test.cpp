@@ -80,7 +80,7 @@ class RngStateTrackerTest : public ::testing::Test {
   RngStateTracker tracker_;
 };
 
-TEST_F(RngStateTrackerTest, AForkDrawsFromItsStreamAndPutsTheOuterStateBack) {
+TEST_F(RngStateTrackerTest, ForkDrawsFromItsStreamAndPutsTheOuterStateBack) {
   draw_here(3);
   const RngState outer = RngState::capture(cpu());
   {
@@ -90,7 +90,7 @@ TEST_F(RngStateTrackerTest, AForkDrawsFromItsStreamAndPutsTheOuterStateBack) {
   EXPECT_TRUE(outer.is_current());
 }
 
-TEST_F(RngStateTrackerTest, TheNextForkGoesOnWhereTheLastOneStood) {
+TEST_F(RngStateTrackerTest, ContinuesWhereTheLastForkStopped) {
   Draws a;
   Draws b;
   for (int round = 0; round < 3; ++round) {
@@ -158,7 +158,7 @@ TEST_F(RngStateTrackerTest, ForksOfOtherNamesNest) {
   EXPECT_EQ(draw_here(3), stream(1, 3));
 }
 
-TEST_F(RngStateTrackerTest, AForkInsideOneOfItsNameGoesOnWithTheStream) {
+TEST_F(RngStateTrackerTest, ContinuesStreamWhenNameIsReentered) {
   Draws a;
   {
     const auto outer = tracker_.fork("a");
@@ -179,7 +179,7 @@ TEST_F(RngStateTrackerTest, AForkInsideOneOfItsNameGoesOnWithTheStream) {
   EXPECT_EQ(draw_here(3), stream(1, 3));
 }
 
-TEST_F(RngStateTrackerTest, AForkFurtherInOfANameGoesOnWithTheStream) {
+TEST_F(RngStateTrackerTest, ContinuesStreamWhenNameIsReenteredFurtherIn) {
   tracker_.add("c", 30);
   Draws a;
   Draws b;
@@ -282,7 +282,7 @@ TEST_F(RngStateTrackerTest, ForksOfTwoThreadsMayEndInAnyOrder) {
   EXPECT_THAT(tracker_.states().at("b").generators, IsEmpty());
 }
 
-TEST_F(RngStateTrackerTest, TheDefaultNameIsThatOfModelParallelism) {
+TEST_F(RngStateTrackerTest, DefaultNameIsThatOfModelParallelism) {
   tracker_.add("model-parallel-rng", 5);
   const auto fork = tracker_.fork();
   EXPECT_EQ(draw_here(2), stream(5, 2));
@@ -366,7 +366,7 @@ TEST_F(RngStateTrackerTest, ResetFreesNamesAndSeeds) {
   EXPECT_EQ(draw_here(2), stream(20, 2));
 }
 
-TEST_F(RngStateTrackerTest, WhatAForkLeavesIsDroppedIfItsNameHasGone) {
+TEST_F(RngStateTrackerTest, DropsStateOfAForkWhoseNameIsGone) {
   const RngState outer = RngState::capture(cpu());
   for (const bool added_anew : {false, true}) {
     {
@@ -385,7 +385,7 @@ TEST_F(RngStateTrackerTest, WhatAForkLeavesIsDroppedIfItsNameHasGone) {
   EXPECT_EQ(draw_here(2), stream(11, 2));
 }
 
-TEST_F(RngStateTrackerTest, AForkMayOutliveItsTracker) {
+TEST_F(RngStateTrackerTest, AllowsForkToOutliveItsTracker) {
   const RngState outer = RngState::capture(cpu());
   {
     auto tracker = std::make_unique<RngStateTracker>();
@@ -397,7 +397,7 @@ TEST_F(RngStateTrackerTest, AForkMayOutliveItsTracker) {
   EXPECT_TRUE(outer.is_current());
 }
 
-TEST_F(RngStateTrackerTest, ASnapshotHasWhatTheThreadSaw) {
+TEST_F(RngStateTrackerTest, SnapshotHasWhatTheThreadSaw) {
   Draws first;
   const RngStateTracker::States before = tracker_.states();
   const RngState cpu_before = RngState::capture(cpu());
@@ -433,7 +433,7 @@ TEST_F(RngStateTrackerTest, ASnapshotHasWhatTheThreadSaw) {
   EXPECT_FALSE(cpu_before.is_current());
 }
 
-TEST_F(RngStateTrackerTest, ASnapshotKnowsTheForksThatItWasTakenIn) {
+TEST_F(RngStateTrackerTest, SnapshotRecordsTheForksThatItWasTakenIn) {
   Draws first;
   std::optional<RngSnapshot> start;
   const auto body = [&] {
@@ -469,7 +469,7 @@ TEST_F(RngStateTrackerTest, ASnapshotKnowsTheForksThatItWasTakenIn) {
   EXPECT_TRUE(found.is_current());
 }
 
-TEST_F(RngStateTrackerTest, ASnapshotForgetsWhatHasNotBeenUsed) {
+TEST_F(RngStateTrackerTest, SnapshotForgetsWhatHasNotBeenUsed) {
   RngSnapshot start = RngSnapshot::capture({});
   start.complete();
   EXPECT_FALSE(start.drew_random_numbers());
@@ -482,7 +482,7 @@ TEST_F(RngStateTrackerTest, ASnapshotForgetsWhatHasNotBeenUsed) {
   EXPECT_TRUE(tracker_.states() == now);
 }
 
-TEST_F(RngStateTrackerTest, AForkIsNoDrawFromTheOuterState) {
+TEST_F(RngStateTrackerTest, ForkIsNoDrawFromTheOuterState) {
   RngSnapshot start = RngSnapshot::capture({});
   { const auto fork = tracker_.fork("a"); }
   start.complete();
@@ -497,7 +497,7 @@ TEST_F(RngStateTrackerTest, AForkIsNoDrawFromTheOuterState) {
   EXPECT_THAT(drawing.states(), IsEmpty());
 }
 
-TEST_F(RngStateTrackerTest, ATrackerThatIsMadeAfterTheSnapshotWasEmptyThen) {
+TEST_F(RngStateTrackerTest, TrackerThatIsMadeAfterTheSnapshotWasEmptyThen) {
   RngSnapshot start = RngSnapshot::capture({});
   RngStateTracker later;
   const auto body = [&] {
@@ -511,14 +511,14 @@ TEST_F(RngStateTrackerTest, ATrackerThatIsMadeAfterTheSnapshotWasEmptyThen) {
   EXPECT_EQ(body(), first);
 }
 
-TEST_F(RngStateTrackerTest, TheDefaultTrackerIsOne) {
+TEST_F(RngStateTrackerTest, DefaultTrackerIsOne) {
   EXPECT_EQ(&default_rng_state_tracker(), &default_rng_state_tracker());
   std::thread([here = &default_rng_state_tracker()] {
     EXPECT_EQ(&default_rng_state_tracker(), here);
   }).join();
 }
 
-TEST(ModelParallelManualSeed, SeedsTheDefaultAndTheNamedState) {
+TEST(ModelParallelManualSeedTest, SeedsTheDefaultAndTheNamedState) {
   for (const std::int64_t rank : {0, 1, 7}) {
     model_parallel_manual_seed(1234, rank);
     const auto states = default_rng_state_tracker().states();
@@ -533,7 +533,7 @@ TEST(ModelParallelManualSeed, SeedsTheDefaultAndTheNamedState) {
   }
 }
 
-TEST(ModelParallelManualSeed, TakesATrackerOfTheCallers) {
+TEST(ModelParallelManualSeedTest, TakesATrackerOfTheCallers) {
   RngStateTracker tracker;
   tracker.add("other", 5);
   model_parallel_manual_seed(5, 2, tracker);
@@ -541,7 +541,7 @@ TEST(ModelParallelManualSeed, TakesATrackerOfTheCallers) {
   EXPECT_EQ(tracker.states().at("model-parallel-rng").seed, 2725U);
 }
 
-TEST(ModelParallelManualSeed, RefusesANegativeRank) {
+TEST(ModelParallelManualSeedTest, RefusesANegativeRank) {
   torch::manual_seed(3);
   const RngState before = RngState::capture(cpu());
   EXPECT_EQ(message_of<std::invalid_argument>([] { model_parallel_manual_seed(5, -1); }),
@@ -550,7 +550,7 @@ TEST(ModelParallelManualSeed, RefusesANegativeRank) {
   EXPECT_TRUE(before.is_current());
 }
 
-TEST(RngStateSeeded, IsWhereAGeneratorStandsOnceItIsSeeded) {
+TEST(RngStateSeededTest, IsWhereAGeneratorStandsOnceItIsSeeded) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   at::randn({1}, generator);  // keeps a sample back
   const RngState before = RngState::capture(generator);
@@ -567,7 +567,7 @@ TEST(RngStateSeeded, IsWhereAGeneratorStandsOnceItIsSeeded) {
             "generator such as at::detail::getDefaultCPUGenerator()");
 }
 
-TEST(RngStateTrackerOnCuda, AForkDrawsFromItsStream) {
+TEST(RngStateTrackerOnCudaTest, ForkDrawsFromItsStream) {
   if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
   const at::Tensor x = at::ones({1000}, at::TensorOptions().device(at::kCUDA));
   torch::manual_seed(10);
@@ -584,9 +584,9 @@ TEST(RngStateTrackerOnCuda, AForkDrawsFromItsStream) {
   EXPECT_TRUE(outer.is_current());
 }
 
-class RngStateTrackerOnAnAccelerator : public ::testing::Test {
+class RngStateTrackerOnAnAcceleratorTest : public ::testing::Test {
  protected:
-  RngStateTrackerOnAnAccelerator() {
+  RngStateTrackerOnAnAcceleratorTest() {
     accelerator_.reset();
     tracker_.add("a", 10);
     tracker_.add("b", 20);
@@ -598,7 +598,7 @@ class RngStateTrackerOnAnAccelerator : public ::testing::Test {
   RngStateTracker tracker_;
 };
 
-TEST_F(RngStateTrackerOnAnAccelerator, AForkDrawsFromItsStream) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, ForkDrawsFromItsStream) {
   accelerator_.bring_into_use(0);
   philox().draw();
   for (int round = 0; round < 3; ++round) {
@@ -615,7 +615,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, AForkDrawsFromItsStream) {
   EXPECT_EQ(states.at("a").generators[0].device(), at::Device(at::kPrivateUse1, 0));
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, AForkWakesNoDevice) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, InitialisesNoIdleDevice) {
   {
     const auto fork = tracker_.fork("a");
     EXPECT_FALSE(accelerator_.is_in_use(0));
@@ -636,7 +636,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, AForkWakesNoDevice) {
   EXPECT_EQ(philox().get_offset(), 0U);
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, AForkInsideOneOfItsNameSetsNothing) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, SetsNothingWhenNameIsReentered) {
   const auto fork = tracker_.fork("a");
   const int seeds = philox().calls.set_seed;
   const int offsets = philox().calls.set_offset;
@@ -649,7 +649,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, AForkInsideOneOfItsNameSetsNothing) {
   EXPECT_EQ(philox().get_offset(), 4U);
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, GeneratorsWithoutOffsetTakePart) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, GeneratorsWithoutOffsetTakePart) {
   accelerator_.set_default_generator(0, at::make_generator<FakeTensorGenerator>());
   auto& generator = *accelerator_.default_generator(0).get<FakeTensorGenerator>();
   for (int round = 0; round < 2; ++round) {
@@ -661,7 +661,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, GeneratorsWithoutOffsetTakePart) {
   accelerator_.reset();
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, ChangesNothingWhenAGeneratorRefuses) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, ChangesNothingWhenAGeneratorRefuses) {
   const RngState cpu_before = RngState::capture(cpu());
   int calls = 0;
   philox().on_set_offset = [&] {
@@ -678,7 +678,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, ChangesNothingWhenAGeneratorRefuses) {
   EXPECT_EQ(philox().current_seed(), 10U);
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, WarnsOfAGeneratorThatRefusesAndPutsTheOthersBack) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, WarnsOfAGeneratorThatRefusesAndPutsTheOthersBack) {
   const RngState cpu_before = RngState::capture(cpu());
   const WarningLog warnings;
   {
@@ -693,7 +693,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, WarnsOfAGeneratorThatRefusesAndPutsTheOth
                                     "generator refused")));
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, WarnsOfAStreamThatCannotBeKept) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, WarnsOfAStreamThatCannotBeKept) {
   const WarningLog warnings;
   {
     const auto fork = tracker_.fork("a");
@@ -706,7 +706,7 @@ TEST_F(RngStateTrackerOnAnAccelerator, WarnsOfAStreamThatCannotBeKept) {
               ElementsAre(HasSubstr("[rng.fork] where the named state 'a' stands was not kept")));
 }
 
-TEST_F(RngStateTrackerOnAnAccelerator, ModelParallelManualSeedSeedsAllDevicesAndWakesNone) {
+TEST_F(RngStateTrackerOnAnAcceleratorTest, ModelParallelManualSeedSeedsAllDevicesAndWakesNone) {
   philox().draw();
   const std::int64_t rank = 3;
   model_parallel_manual_seed(100, rank, tracker_);

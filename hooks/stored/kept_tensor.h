@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // A tensor that stays where it is.
-#ifndef REPRISE_HOOKS_STORAGE_KEPT_TENSOR_H_
-#define REPRISE_HOOKS_STORAGE_KEPT_TENSOR_H_
+#ifndef REPRISE_HOOKS_STORED_KEPT_TENSOR_H_
+#define REPRISE_HOOKS_STORED_KEPT_TENSOR_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -20,7 +20,7 @@ class KeptTensor final : public StoredTensor {
 
   // Throws c10::Error, with autograd's message, if the tensor was modified in place since.
   at::Tensor get() override;
-  [[nodiscard]] std::size_t device_bytes() const override;
+  [[nodiscard]] std::int64_t device_bytes() const override;
 
  private:
   at::Tensor alias_;
@@ -28,18 +28,9 @@ class KeptTensor final : public StoredTensor {
   bool requires_grad_;
 };
 
-// Returns an alias without graph that requires grad as specified.
-at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad);
-
-// Returns the tensor's version; 0 for an inference tensor, which has none.
-inline std::int64_t version_of(const at::Tensor& tensor) {
-  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
-  return counter.enabled() ? counter.current_version() : 0;
-}
-
 // Returns whether it is a leaf that requires grad, or a view of one: it outlives the graph anyway.
 bool is_parameter(const at::Tensor& tensor);
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_KEPT_TENSOR_H_
+#endif  // REPRISE_HOOKS_STORED_KEPT_TENSOR_H_

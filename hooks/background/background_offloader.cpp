@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/background/background_memory.h"
+#include "reprise/hooks/background/background_offloader.h"
 
 #include <c10/util/Exception.h>
 
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reprise/hooks/background/background.h"
+#include "reprise/hooks/stored/option_checks.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -19,9 +20,15 @@ void warn(const c10::Error& error) {
 
 }  // namespace
 
-std::shared_ptr<BackgroundEntry> BackgroundMemory::keep(
+BackgroundOffloader::BackgroundOffloader(BackgroundOptions options) : options_(std::move(options)) {
+  check_not_negative(options_.name, {{"min_bytes", options_.min_bytes},
+                                     {"max_in_flight_bytes", options_.max_in_flight_bytes},
+                                     {"keep_last", options_.keep_last}});
+}
+
+std::shared_ptr<BackgroundEntry> BackgroundOffloader::keep(
     const at::Tensor& bytes, const std::shared_ptr<ActivationStore>& next) {
-  tell_failure();
+  report_failure();
   std::shared_ptr<BackgroundEntry> known, entry;  // destroyed after the lock
   {
     const Lock lock(mutex_);
@@ -31,40 +38,33 @@ std::shared_ptr<BackgroundEntry> BackgroundMemory::keep(
     }
     entry = std::make_shared<BackgroundEntry>(shared_from_this(), bytes, next);
     by_storage_.add(entry);
-    resident_.push_back(entry.get());
-    counters_.resident_bytes += bytes.nbytes();
+    queue_.add(*entry);
   }
   send_oldest();
   wait_for_room();
   return entry;
 }
 
-void BackgroundMemory::send_oldest() {
+void BackgroundOffloader::send_oldest() {
   while (const auto oldest = take_oldest()) {
     send(*oldest);
   }
 }
 
-// Returns null if enough have left, or are being destroyed by other threads, which wait for the
-// lock.
-std::shared_ptr<BackgroundEntry> BackgroundMemory::take_oldest() {
+// Returns null if enough have left.
+std::shared_ptr<BackgroundEntry> BackgroundOffloader::take_oldest() {
   const Lock lock(mutex_);
-  for (BackgroundEntry* const entry : resident_) {
-    if (resident_.size() <= options_.keep_last) {
-      return nullptr;
-    }
-    if (auto oldest = entry->weak_from_this().lock()) {
-      resident_.remove(entry);
-      counters_.resident_bytes -= entry->origin_.size();
-      entry->state_ = BackgroundEntry::State::kLeaving;
-      return oldest;
-    }
+  if (queue_.resident_count() <= options_.keep_last) {
+    return nullptr;
   }
-  return nullptr;
+  auto oldest = queue_.take_oldest();
+  if (oldest) {
+    oldest->state_ = BackgroundEntry::State::kLeaving;
+  }
+  return oldest;
 }
 
-void BackgroundMemory::send(BackgroundEntry& entry) {
-  const std::size_t size = entry.origin_.size();
+void BackgroundOffloader::send(BackgroundEntry& entry) {
   try {
     auto place = find_place(entry);
     if (!place) {
@@ -74,11 +74,10 @@ void BackgroundMemory::send(BackgroundEntry& entry) {
     const Lock lock(mutex_);
     entry.place_ = std::move(place);
     entry.state_ = BackgroundEntry::State::kInFlight;
-    counters_.in_flight_bytes += size;
+    queue_.start_flight(entry);
   } catch (...) {
     const Lock lock(mutex_);
-    resident_.push_front(&entry);
-    counters_.resident_bytes += size;
+    queue_.add_first(entry);
     entry.state_ = BackgroundEntry::State::kResident;
     throw;
   }
@@ -89,7 +88,7 @@ void BackgroundMemory::send(BackgroundEntry& entry) {
   });
 }
 
-std::unique_ptr<Place> BackgroundMemory::find_place(const BackgroundEntry& entry) {
+std::unique_ptr<Place> BackgroundOffloader::find_place(const BackgroundEntry& entry) {
   try {
     return options_.find_place(entry.origin_.size(), entry.next_);
   } catch (const c10::Error& error) {
@@ -102,11 +101,9 @@ std::unique_ptr<Place> BackgroundMemory::find_place(const BackgroundEntry& entry
 }
 
 // Others may be written or released meanwhile. The background does not wait for itself.
-void BackgroundMemory::wait_for_room() {
+void BackgroundOffloader::wait_for_room() {
   Lock lock(mutex_);
-  const auto has_room = [this] {
-    return counters_.in_flight_bytes <= options_.max_in_flight_bytes;
-  };
+  const auto has_room = [this] { return queue_.in_flight_bytes() <= options_.max_in_flight_bytes; };
   if (!has_room() && !must_not_wait()) {
     const auto start = std::chrono::steady_clock::now();
     work_done_.wait(lock, has_room);
@@ -114,7 +111,7 @@ void BackgroundMemory::wait_for_room() {
   }
 }
 
-void BackgroundMemory::tell_failure() {
+void BackgroundOffloader::report_failure() {
   std::exception_ptr failure;
   {
     const Lock lock(mutex_);
@@ -133,19 +130,22 @@ void BackgroundMemory::tell_failure() {
   }
 }
 
-void BackgroundMemory::count_forwarded(std::size_t bytes) {
+void BackgroundOffloader::count_forwarded(std::int64_t bytes) {
   const Lock lock(mutex_);
-  counters_.bytes_forwarded += static_cast<std::int64_t>(bytes);
+  counters_.bytes_forwarded += bytes;
 }
 
-BackgroundCounters BackgroundMemory::counters() {
+BackgroundCounters BackgroundOffloader::counters() {
   const Lock lock(mutex_);
-  return counters_;
+  BackgroundCounters counters = counters_;
+  counters.in_flight_bytes = queue_.in_flight_bytes();
+  counters.resident_bytes = queue_.resident_bytes();
+  return counters;
 }
 
-void BackgroundMemory::flush() {
+void BackgroundOffloader::flush() {
   Lock lock(mutex_);
-  work_done_.wait(lock, [this] { return counters_.in_flight_bytes == 0; });
+  work_done_.wait(lock, [this] { return queue_.in_flight_bytes() == 0; });
 }
 
 }  // namespace reprise::hooks_internal

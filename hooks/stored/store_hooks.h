@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // Saved-tensor hooks that put a tensor into a store.
-#ifndef REPRISE_HOOKS_STORAGE_STORE_HOOKS_H_
-#define REPRISE_HOOKS_STORAGE_STORE_HOOKS_H_
+#ifndef REPRISE_HOOKS_STORED_STORE_HOOKS_H_
+#define REPRISE_HOOKS_STORED_STORE_HOOKS_H_
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -28,8 +28,8 @@ class PutOrder {
   // Returns the tensor's position.
   std::size_t add(const std::shared_ptr<StoredTensor>& stored);
 
-  // The tensor at `position` is about to be requested: starts to fetch it, and those before it.
-  // Tensors that are no longer needed do not count.
+  // The tensor at `position` is about to be requested: starts to fetch it, and the tensors before
+  // it. Tensors that are no longer needed do not count.
   void prefetch(std::size_t position);
 
  private:
@@ -65,4 +65,4 @@ class REPRISE_API StoreHooks final : public torch::autograd::SavedVariableHooks 
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_STORE_HOOKS_H_
+#endif  // REPRISE_HOOKS_STORED_STORE_HOOKS_H_

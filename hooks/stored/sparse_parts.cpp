@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/storage/sparse_parts.h"
+#include "reprise/hooks/stored/sparse_parts.h"
 
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/storage/alias.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -37,8 +37,8 @@ class SparseEntry final : public StoredTensor {
   at::Tensor get() override { return from_parts(&StoredTensor::get); }
   at::Tensor get_own() override { return from_parts(&StoredTensor::get_own); }
 
-  [[nodiscard]] std::size_t device_bytes() const override {
-    std::size_t bytes = 0;
+  [[nodiscard]] std::int64_t device_bytes() const override {
+    std::int64_t bytes = 0;
     for (const auto& part : parts_) {
       bytes += part->device_bytes();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/storage/store_hooks.h"
+#include "reprise/hooks/stored/store_hooks.h"
 
 #include <c10/util/Exception.h>
 
@@ -8,7 +8,7 @@
 
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/stored/kept_tensor.h"
 
 namespace reprise::hooks_internal {
 

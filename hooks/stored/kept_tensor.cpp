@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/storage/kept_tensor.h"
+#include "reprise/hooks/stored/kept_tensor.h"
 
 #include <c10/util/Exception.h>
 
 #include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/storage/alias.h"
 
 namespace reprise::hooks_internal {
 
@@ -23,13 +24,8 @@ at::Tensor KeptTensor::get() {
   return with_requires_grad(alias_, requires_grad_);
 }
 
-std::size_t KeptTensor::device_bytes() const {
+std::int64_t KeptTensor::device_bytes() const {
   return alias_.has_storage() ? alias_.storage().nbytes() : 0;
-}
-
-at::Tensor with_requires_grad(const at::Tensor& tensor, bool requires_grad) {
-  at::Tensor alias = detached_alias(tensor);
-  return requires_grad ? alias.set_requires_grad(true) : alias;
 }
 
 bool is_parameter(const at::Tensor& tensor) {

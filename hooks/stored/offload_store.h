@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // The HostStore for CPU_OFFLOAD answers without a store.
-#ifndef REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
-#define REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
+#ifndef REPRISE_HOOKS_STORED_OFFLOAD_STORE_H_
+#define REPRISE_HOOKS_STORED_OFFLOAD_STORE_H_
 
 #include <memory>
 
@@ -18,4 +18,4 @@ REPRISE_API const std::shared_ptr<HostStore>& offload_store();
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_OFFLOAD_STORE_H_
+#endif  // REPRISE_HOOKS_STORED_OFFLOAD_STORE_H_

@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // put() of stores that store each storage once.
-#ifndef REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
-#define REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
+#ifndef REPRISE_HOOKS_STORED_PUT_STORAGE_H_
+#define REPRISE_HOOKS_STORED_PUT_STORAGE_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -14,9 +14,9 @@
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/storage/memory_layout.h"
-#include "reprise/hooks/storage/next_store.h"
-#include "reprise/hooks/storage/sparse_parts.h"
 #include "reprise/hooks/storage/storage_view.h"
+#include "reprise/hooks/stored/next_store.h"
+#include "reprise/hooks/stored/sparse_parts.h"
 
 namespace reprise::hooks_internal {
 
@@ -35,14 +35,14 @@ class TensorOfStorage final : public StoredTensor {
     const UnseenScope unseen;
     return view_.of(entry_->get_own());
   }
-  [[nodiscard]] std::size_t device_bytes() const override { return entry_->device_bytes(); }
+  [[nodiscard]] std::int64_t device_bytes() const override { return entry_->device_bytes(); }
 
  private:
   const std::shared_ptr<Entry> entry_;
   const StorageView view_;
 };
 
-// Stores the storage of `tensor` in `memory`; small tensors, and those that `memory` does not
+// Stores the storage of `tensor` in `memory`; small tensors, and all that `memory` does not
 // accept, in `next`, or, if that is null, on their device; the parts of sparse ones in `store`.
 template <class Memory>
 std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory,
@@ -50,14 +50,14 @@ std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory
                                           const at::Tensor& tensor) {
   const UnseenScope unseen;
   if (!memory.takes(tensor.device())) {
-    memory.count_forwarded(is_dense(tensor) ? tensor.nbytes() : 0);
+    memory.count_forwarded(is_dense(tensor) ? byte_count(tensor) : 0);
     return or_device(next)->put(tensor);
   }
   if (is_sparse(tensor)) {
     return put_parts(store, tensor);
   }
-  if (!is_dense(tensor) || tensor.numel() == 0 || tensor.nbytes() < memory.options().min_bytes) {
-    memory.count_forwarded(is_dense(tensor) ? tensor.nbytes() : 0);
+  if (!is_dense(tensor) || tensor.numel() == 0 || byte_count(tensor) < memory.options().min_bytes) {
+    memory.count_forwarded(is_dense(tensor) ? byte_count(tensor) : 0);
     return or_device(next)->put(tensor);
   }
   StorageView view(tensor);
@@ -69,4 +69,4 @@ std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_PUT_STORAGE_H_
+#endif  // REPRISE_HOOKS_STORED_PUT_STORAGE_H_

@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // The dense components of sparse tensors, for stores of dense tensors.
-#ifndef REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
-#define REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
+#ifndef REPRISE_HOOKS_STORED_SPARSE_PARTS_H_
+#define REPRISE_HOOKS_STORED_SPARSE_PARTS_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -28,4 +28,4 @@ REPRISE_API std::unique_ptr<StoredTensor> put_parts(ActivationStore& store,
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_SPARSE_PARTS_H_
+#endif  // REPRISE_HOOKS_STORED_SPARSE_PARTS_H_

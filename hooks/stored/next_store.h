@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // The store that another one forwards to; null while there is none.
-#ifndef REPRISE_HOOKS_STORAGE_NEXT_STORE_H_
-#define REPRISE_HOOKS_STORAGE_NEXT_STORE_H_
+#ifndef REPRISE_HOOKS_STORED_NEXT_STORE_H_
+#define REPRISE_HOOKS_STORED_NEXT_STORE_H_
 
 #include <memory>
 #include <utility>
@@ -26,4 +26,4 @@ inline std::shared_ptr<ActivationStore> appended(const std::shared_ptr<Activatio
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_STORAGE_NEXT_STORE_H_
+#endif  // REPRISE_HOOKS_STORED_NEXT_STORE_H_

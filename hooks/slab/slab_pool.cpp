@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/hooks/slab/slab_memory.h"
+#include "reprise/hooks/slab/slab_pool.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -10,22 +10,23 @@
 #include <utility>
 
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/current_stream.h"
-#include "reprise/hooks/storage/kept_tensor.h"
 #include "reprise/hooks/storage/memory_layout.h"
+#include "reprise/hooks/stored/option_checks.h"
 
 namespace reprise::hooks_internal {
 namespace {
 
-constexpr std::size_t kAlignment = 512;  // of the allocators of accelerators
+constexpr std::int64_t kAlignment = 512;  // of the allocators of accelerators
 
-std::size_t rounded_up(std::size_t size) {
+std::int64_t rounded_up(std::int64_t size) {
   return (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 }  // namespace
 
-Slab::Slab(c10::Device device, std::size_t size)
+Slab::Slab(c10::Device device, std::int64_t size)
     : bytes(at::empty({static_cast<std::int64_t>(size)},
                       at::TensorOptions(at::kByte).device(device))),
       extents(size),
@@ -44,7 +45,7 @@ SlabPart::~SlabPart() {
   dropped = memory_->give_back(*slab_, extent_, streams_);
 }
 
-at::Tensor SlabPart::bytes(const std::shared_ptr<SlabPart>& part, std::size_t size) {
+at::Tensor SlabPart::bytes(const std::shared_ptr<SlabPart>& part, std::int64_t size) {
   const at::Tensor& slab = part->slab_->bytes;
   auto* const start = static_cast<std::byte*>(slab.mutable_data_ptr()) + part->extent_.offset;
   return at::from_blob(
@@ -60,7 +61,7 @@ void SlabPart::note_use() {
   }
 }
 
-SlabEntry::SlabEntry(std::shared_ptr<SlabMemory> memory, const at::Tensor& bytes)
+SlabEntry::SlabEntry(std::shared_ptr<SlabPool> memory, const at::Tensor& bytes)
     : memory_(std::move(memory)),
       origin_(bytes),
       part_(memory_->take(bytes.device(), bytes.nbytes())),
@@ -83,8 +84,14 @@ at::Tensor SlabEntry::get() {
   return kept_;
 }
 
-std::shared_ptr<SlabEntry> SlabMemory::keep(const at::Tensor& bytes,
-                                            const std::shared_ptr<ActivationStore>& /*next*/) {
+SlabPool::SlabPool(SlabOptions options) : options_(options) {
+  check_not_negative("stores.slab", {{"initial_bytes", options.initial_bytes},
+                                     {"initial_tensors", options.initial_tensors},
+                                     {"min_bytes", options.min_bytes}});
+}
+
+std::shared_ptr<SlabEntry> SlabPool::keep(const at::Tensor& bytes,
+                                          const std::shared_ptr<ActivationStore>& /*next*/) {
   std::shared_ptr<SlabEntry> known;  // destroyed after the lock
   {
     const std::lock_guard lock(mutex_);
@@ -99,8 +106,8 @@ std::shared_ptr<SlabEntry> SlabMemory::keep(const at::Tensor& bytes,
   return entry;
 }
 
-std::shared_ptr<SlabPart> SlabMemory::take(c10::Device device, std::size_t size) {
-  const std::size_t length = rounded_up(size);
+std::shared_ptr<SlabPart> SlabPool::take(c10::Device device, std::int64_t size) {
+  const std::int64_t length = rounded_up(size);
   std::optional<Room> room = find_room(device, length);
   if (!room) {
     room = make_room(device, length);
@@ -123,16 +130,16 @@ std::shared_ptr<SlabPart> SlabMemory::take(c10::Device device, std::size_t size)
   return part;
 }
 
-std::optional<SlabMemory::Room> SlabMemory::find_room(c10::Device device, std::size_t length) {
+std::optional<SlabPool::Room> SlabPool::find_room(c10::Device device, std::int64_t length) {
   const std::lock_guard lock(mutex_);
   return take_room(slabs_of(device), length);
 }
 
 // Creates a slab without the lock: an allocator is foreign code. Two threads may each create one;
 // the second takes its part from the first one's, if there is space.
-SlabMemory::Room SlabMemory::make_room(c10::Device device, std::size_t length) {
-  std::size_t wanted = 0;
-  std::size_t bytes = length;
+SlabPool::Room SlabPool::make_room(c10::Device device, std::int64_t length) {
+  std::int64_t wanted = 0;
+  std::int64_t bytes = length;
   {
     const std::lock_guard lock(mutex_);
     Slabs& slabs = slabs_of(device);
@@ -156,11 +163,11 @@ SlabMemory::Room SlabMemory::make_room(c10::Device device, std::size_t length) {
   return std::move(room).value();
 }
 
-SlabMemory::Slabs& SlabMemory::slabs_of(c10::Device device) {
+SlabPool::Slabs& SlabPool::slabs_of(c10::Device device) {
   return devices_[{device.type(), device.index()}];
 }
 
-std::optional<SlabMemory::Room> SlabMemory::take_room(Slabs& slabs, std::size_t length) {
+std::optional<SlabPool::Room> SlabPool::take_room(Slabs& slabs, std::int64_t length) {
   for (const auto& slab : slabs.slabs) {
     if (const auto found = slab->extents.take(length)) {
       slabs.used += length;
@@ -171,8 +178,8 @@ std::optional<SlabMemory::Room> SlabMemory::take_room(Slabs& slabs, std::size_t 
   return std::nullopt;
 }
 
-SlabList SlabMemory::give_back(Slab& slab, const Extent& extent,
-                               const std::vector<c10::Stream>& streams) {
+SlabList SlabPool::give_back(Slab& slab, const Extent& extent,
+                             const std::vector<c10::Stream>& streams) {
   slab.extents.give_back(extent);
   for (const c10::Stream& stream : streams) {
     slab.given[stream] = record_now(stream);
@@ -182,9 +189,9 @@ SlabList SlabMemory::give_back(Slab& slab, const Extent& extent,
   return slabs.used == 0 && slabs.slabs.size() > 1 ? merge(slabs) : SlabList();
 }
 
-SlabList SlabMemory::merge(Slabs& slabs) {
+SlabList SlabPool::merge(Slabs& slabs) {
   // A sized slab was full: due to fragmentation the peak alone is not enough.
-  std::size_t all = 0;
+  std::int64_t all = 0;
   for (const auto& slab : slabs.slabs) {
     all += slab->bytes.nbytes();
   }
@@ -192,7 +199,7 @@ SlabList SlabMemory::merge(Slabs& slabs) {
   return std::exchange(slabs.slabs, {});
 }
 
-SlabCounters SlabMemory::counters() const {
+SlabCounters SlabPool::counters() const {
   const std::lock_guard lock(mutex_);
   SlabCounters counters;
   for (const auto& [device, slabs] : devices_) {

@@ -7,8 +7,8 @@
 // get(). When it is released, events after their queued work are recorded; a stream that takes a
 // part of that slab waits for the events of others. Events are recorded under the lock, so that the
 // last one remains; no other code of LibTorch runs under it.
-#ifndef REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
-#define REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
+#ifndef REPRISE_HOOKS_SLAB_SLAB_POOL_H_
+#define REPRISE_HOOKS_SLAB_SLAB_POOL_H_
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -31,9 +31,9 @@
 
 namespace reprise::hooks_internal {
 
-// One piece of memory. Its fields are guarded by the lock of its SlabMemory.
+// One piece of memory. Its fields are guarded by the lock of its SlabPool.
 struct Slab {
-  Slab(c10::Device device, std::size_t size);
+  Slab(c10::Device device, std::int64_t size);
 
   at::Tensor bytes;
   Extents extents;
@@ -42,25 +42,25 @@ struct Slab {
 };
 using SlabList = std::list<std::shared_ptr<Slab>>;
 
-class SlabMemory;
+class SlabPool;
 
 // A part of a slab, released on destruction.
 class SlabPart {
  public:
-  SlabPart(std::shared_ptr<SlabMemory> memory, std::shared_ptr<Slab> slab, Extent extent)
+  SlabPart(std::shared_ptr<SlabPool> memory, std::shared_ptr<Slab> slab, Extent extent)
       : memory_(std::move(memory)), slab_(std::move(slab)), extent_(extent) {}
   ~SlabPart();
   SlabPart(const SlabPart&) = delete;
   SlabPart& operator=(const SlabPart&) = delete;
 
   // Returns a tensor that owns `part`.
-  static at::Tensor bytes(const std::shared_ptr<SlabPart>& part, std::size_t size);
+  static at::Tensor bytes(const std::shared_ptr<SlabPart>& part, std::int64_t size);
 
   // The current stream reads or writes it from now on.
   void note_use();
 
  private:
-  const std::shared_ptr<SlabMemory> memory_;
+  const std::shared_ptr<SlabPool> memory_;
   const std::shared_ptr<Slab> slab_;
   const Extent extent_;
   std::mutex mutex_;
@@ -70,7 +70,7 @@ class SlabPart {
 // One storage.
 class SlabEntry {
  public:
-  SlabEntry(std::shared_ptr<SlabMemory> memory, const at::Tensor& bytes);
+  SlabEntry(std::shared_ptr<SlabPool> memory, const at::Tensor& bytes);
   ~SlabEntry();
   SlabEntry(const SlabEntry&) = delete;
   SlabEntry& operator=(const SlabEntry&) = delete;
@@ -78,24 +78,24 @@ class SlabEntry {
   void prefetch() {}
   at::Tensor get();
   at::Tensor get_own();
-  std::size_t device_bytes() const { return origin_.size(); }
+  std::int64_t device_bytes() const { return origin_.size(); }
   const StorageOrigin& origin() const { return origin_; }
 
  private:
-  const std::shared_ptr<SlabMemory> memory_;
+  const std::shared_ptr<SlabPool> memory_;
   const StorageOrigin origin_;
   const std::shared_ptr<SlabPart> part_;
   const at::Tensor kept_;
   const std::int64_t version_;
 };
 
-class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
+class SlabPool : public std::enable_shared_from_this<SlabPool> {
  public:
-  explicit SlabMemory(const SlabOptions& options) : options_(options) {}
+  explicit SlabPool(SlabOptions options);
 
   const SlabOptions& options() const { return options_; }
   static bool takes(c10::Device /*device*/) { return true; }
-  void count_forwarded(std::size_t /*bytes*/) {}
+  void count_forwarded(std::int64_t /*bytes*/) {}
 
   // bytes: of a whole storage.
   std::shared_ptr<SlabEntry> keep(const at::Tensor& bytes,
@@ -108,22 +108,22 @@ class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
 
   struct Slabs {
     SlabList slabs;
-    std::size_t used = 0, peak_used = 0;
-    std::size_t wanted = 0;  // size of the next slab if there is none; 0: unknown
+    std::int64_t used = 0, peak_used = 0;
+    std::int64_t wanted = 0;  // size of the next slab if there is none; 0: unknown
   };
   struct Room {
     std::shared_ptr<Slab> slab;
     Extent extent;
     std::unordered_map<c10::Stream, EventPtr> given;
-    std::size_t outgrown = 0;  // size of the full slab, if another one had to be created
+    std::int64_t outgrown = 0;  // size of the full slab, if another one had to be created
   };
 
-  std::shared_ptr<SlabPart> take(c10::Device device, std::size_t size);
-  std::optional<Room> find_room(c10::Device device, std::size_t length);
-  Room make_room(c10::Device device, std::size_t length);
+  std::shared_ptr<SlabPart> take(c10::Device device, std::int64_t size);
+  std::optional<Room> find_room(c10::Device device, std::int64_t length);
+  Room make_room(c10::Device device, std::int64_t length);
   // Called with the lock. The results must be freed without it.
   Slabs& slabs_of(c10::Device device);
-  static std::optional<Room> take_room(Slabs& slabs, std::size_t length);
+  static std::optional<Room> take_room(Slabs& slabs, std::int64_t length);
   SlabList give_back(Slab& slab, const Extent& extent, const std::vector<c10::Stream>& streams);
   // If all are empty: the next one has space for all their contents.
   static SlabList merge(Slabs& slabs);
@@ -137,4 +137,4 @@ class SlabMemory : public std::enable_shared_from_this<SlabMemory> {
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_SLAB_SLAB_MEMORY_H_
+#endif  // REPRISE_HOOKS_SLAB_SLAB_POOL_H_

@@ -3,17 +3,17 @@
 //
 // Stores with slow work: storages, each once, written to a place and read back by background
 // threads.
-#ifndef REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
-#define REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
+#ifndef REPRISE_HOOKS_BACKGROUND_BACKGROUND_OFFLOADER_H_
+#define REPRISE_HOOKS_BACKGROUND_BACKGROUND_OFFLOADER_H_
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -21,6 +21,7 @@
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/background_counters.h"
 #include "reprise/hooks/buffers/host_buffers.h"
+#include "reprise/hooks/buffers/residency_queue.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
 namespace reprise::hooks_internal {
@@ -34,33 +35,33 @@ class Place {
   virtual ~Place() = default;
 
   // Slow; may throw. write() returns false if the place does not accept such bytes.
-  virtual bool write(const std::byte* bytes, std::size_t size) = 0;
-  virtual void read(std::byte* bytes, std::size_t size) = 0;
+  virtual bool write(const std::byte* bytes, std::int64_t size) = 0;
+  virtual void read(std::byte* bytes, std::int64_t size) = 0;
   // Returns its bytes in host memory, once written.
-  [[nodiscard]] virtual std::size_t memory_bytes() const { return 0; }
+  [[nodiscard]] virtual std::int64_t memory_bytes() const { return 0; }
 };
 
 struct BackgroundOptions {
   const char* name;  // of the store, for errors
-  std::size_t min_bytes;
-  std::size_t max_in_flight_bytes;
-  std::size_t keep_last;
+  std::int64_t min_bytes;
+  std::int64_t max_in_flight_bytes;
+  std::int64_t keep_last;
   bool throws_failures;  // otherwise warns, once per process
   // Returns a place for this many bytes, possibly in `next`; null if there is no space. May throw.
-  std::function<std::unique_ptr<Place>(std::size_t bytes,
+  std::function<std::unique_ptr<Place>(std::int64_t bytes,
                                        const std::shared_ptr<ActivationStore>& next)>
       find_place;
 };
 
-class BackgroundMemory;
+class BackgroundOffloader;
 
-// One storage. Its fields are guarded by the lock of its BackgroundMemory. As for HostOffloader,
+// One storage. Its fields are guarded by the lock of its BackgroundOffloader. As for HostOffloader,
 // foreign code does not run under it: operators, allocators, the freeing of tensors, the next
 // store, warning handlers.
 class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
  public:
   // bytes: of the whole storage. next: for tensors without space.
-  BackgroundEntry(std::shared_ptr<BackgroundMemory> memory, const at::Tensor& bytes,
+  BackgroundEntry(std::shared_ptr<BackgroundOffloader> memory, const at::Tensor& bytes,
                   std::shared_ptr<ActivationStore> next);
   ~BackgroundEntry();
   BackgroundEntry(const BackgroundEntry&) = delete;
@@ -69,13 +70,13 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   void prefetch();
   at::Tensor get() { return bring_back(/*is_own=*/false); }
   at::Tensor get_own() { return bring_back(/*is_own=*/true); }
-  std::size_t device_bytes() const;
+  std::int64_t device_bytes() const;
   const StorageOrigin& origin() const { return origin_; }
 
  private:
-  friend class BackgroundMemory;
+  friend class BackgroundOffloader;
   // kLeaving: a thread looks for a place, or forwards it. kFailed: it stays in memory.
-  enum class State { kResident, kLeaving, kInFlight, kFailed, kHandedOn, kWritten };
+  enum class State { kResident, kLeaving, kInFlight, kFailed, kForwarded, kWritten };
 
   // Called by the threads that do the work.
   void write();
@@ -83,11 +84,11 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
 
   at::Tensor bring_back(bool is_own);
   void start_read();
-  void let_go_of_memory(State state);
+  void release_bytes(State state);
   void forward();
   void wait_for_read(std::unique_lock<std::mutex>& lock);
 
-  const std::shared_ptr<BackgroundMemory> memory_;
+  const std::shared_ptr<BackgroundOffloader> memory_;
   const std::shared_ptr<ActivationStore> next_;
   StorageOrigin origin_;
   const c10::Device device_;
@@ -102,9 +103,9 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   std::unique_ptr<StoredTensor> forwarded_;
 };
 
-class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
+class BackgroundOffloader : public std::enable_shared_from_this<BackgroundOffloader> {
  public:
-  explicit BackgroundMemory(BackgroundOptions options) : options_(std::move(options)) {}
+  explicit BackgroundOffloader(BackgroundOptions options);
 
   const BackgroundOptions& options() const { return options_; }
   static bool takes(c10::Device /*device*/) { return true; }
@@ -113,7 +114,7 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   std::shared_ptr<BackgroundEntry> keep(const at::Tensor& bytes,
                                         const std::shared_ptr<ActivationStore>& next);
 
-  void count_forwarded(std::size_t bytes);
+  void count_forwarded(std::int64_t bytes);
   BackgroundCounters counters();
   void flush();
 
@@ -127,17 +128,17 @@ class BackgroundMemory : public std::enable_shared_from_this<BackgroundMemory> {
   void send(BackgroundEntry& entry);
   std::unique_ptr<Place> find_place(const BackgroundEntry& entry);
   void wait_for_room();
-  void tell_failure();
+  void report_failure();
 
   const BackgroundOptions options_;
   std::mutex mutex_;
   std::condition_variable work_done_;
   EntriesByStorage<BackgroundEntry> by_storage_;
-  std::list<BackgroundEntry*> resident_;  // oldest first
-  std::exception_ptr failure_;            // of a write, not yet reported
+  ResidencyQueue<BackgroundEntry> queue_;
+  std::exception_ptr failure_;  // of a write, not yet reported
   BackgroundCounters counters_;
 };
 
 }  // namespace reprise::hooks_internal
 
-#endif  // REPRISE_HOOKS_BACKGROUND_BACKGROUND_MEMORY_H_
+#endif  // REPRISE_HOOKS_BACKGROUND_BACKGROUND_OFFLOADER_H_

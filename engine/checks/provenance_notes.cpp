@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The provenance of an operator's results, and of the memory that it writes.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "reprise/engine/checks/provenance.h"
+#include "reprise/engine/checks/provenance_hash.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/hooks/storage/alias.h"
+
+namespace reprise::engine_internal {
+
+using hooks_internal::version_of;
+
+void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
+                                std::uint32_t origin) {
+  random_calls_ += call.traits.is_random ? 1 : 0;
+  if (call.traits.written_arguments.empty()) {
+    return;
+  }
+  const auto arguments = call.arguments();
+  for (const std::uint32_t index : call.traits.written(arguments)) {
+    for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
+      if (Entry* const entry = entry_of(storage_id_of(tensor))) {
+        const Provenance part = with_geometry(described.hash, tensor, entry->shift);
+        entry->hash = mix_in(mix_in(entry->hash, kWritten), part);
+        entry->origin = std::min(entry->origin, origin);
+        entry->is_unset = false;
+        ++entry->version;  // as autograd counts it, if it does
+      }
+    });
+  }
+}
+
+void ProvenanceMap::note_results(const OperatorCall& call, const Call& described,
+                                 std::uint32_t origin) {
+  std::uint64_t ordinal = 0;
+  const std::span<const StorageId> arguments = described.arguments;
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      ++ordinal;
+      const StorageId memory = storage_of(tensor);
+      if (memory == nullptr ||
+          std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
+        return;
+      }
+      Entry& entry = entry_for(tensor);
+      entry.hash = is_followed(tensor) ? mix_in(described.hash, ordinal) : std::uint64_t{kOpaque};
+      entry.shift = 0;
+      entry.version = 0;
+      entry.origin = origin;
+      entry.is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor);
+    });
+  }
+}
+
+bool ProvenanceMap::views_opaque(const OperatorCall& call) {
+  const c10::IValue& viewed = call.argument(0);
+  return viewed.isTensor() && viewed.toTensor().defined() && !is_followed(viewed.toTensor());
+}
+
+void ProvenanceMap::note_views(const OperatorCall& call) {
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      if (find(storage_id_of(tensor)) == nullptr) {
+        add(tensor, {.hash = kOpaque});
+      }
+    });
+  }
+}
+
+void ProvenanceMap::note_hidden_writes(const OperatorCall& call) {
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
+      if (find(storage_id_of(tensor)) != nullptr) {
+        add(tensor, {.hash = kOpaque});
+      }
+    });
+  }
+}
+
+void ProvenanceMap::note_hidden_results(const OperatorCall& call) {
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [this](const at::Tensor& tensor) { add(tensor, {.hash = kOpaque}); });
+  }
+}
+
+void ProvenanceMap::note_recomputed(const at::Tensor& tensor, StorageId saved,
+                                    Provenance provenance) {
+  if (!is_followed(tensor) || find(storage_id_of(tensor)) != nullptr) {
+    return;
+  }
+  if (const Entry* const known = find(saved)) {
+    add(tensor, {.hash = known->hash, .shift = known->shift, .origin = known->origin});
+  } else {
+    add(tensor, {.hash = provenance == 0 ? std::uint64_t{kOpaque} : provenance});
+  }
+}
+
+void ProvenanceMap::note_cast(const OperatorCall& call) {
+  const at::Tensor& cast = call.results()[0].toTensor();
+  add(cast, {.hash = of_cast(cast)});
+}
+
+}  // namespace reprise::engine_internal

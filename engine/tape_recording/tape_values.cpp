@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/tape_recording/tape_values.h"
+
+#include <utility>
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+// Returns the parameter that the tensor is or is a view of; undefined for others.
+at::Tensor parameter_of(const at::Tensor& tensor) {
+  const auto is_parameter = [](const at::Tensor& t) {
+    return t.is_leaf() && t.requires_grad() && !t.is_view() && is_dense(t) && !t.is_inference();
+  };
+  if (is_parameter(tensor)) {
+    return tensor;
+  }
+  const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : at::Tensor();
+  const bool is_of_parameter =
+      base.defined() && is_parameter(base) && storage_id_of(base) == storage_id_of(tensor);
+  return is_of_parameter ? base : at::Tensor();
+}
+
+}  // namespace
+
+StorageId TapeValues::key_of(const at::Tensor& tensor) {
+  return is_dense(tensor) ? storage_id_of(tensor) : tensor.unsafeGetTensorImpl();
+}
+
+TapeValueId TapeValues::add(StorageId memory, const at::Tensor& tensor, Tape::Value value,
+                            bool is_outside) {
+  const TapeValueId id = tape_.values.next_id();
+  tape_.values.push_back(value);
+  const bool is_storage = is_dense(tensor);
+  info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : GeometryId(),
+                   .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
+  memory_.insert_or_assign(memory, Memory{id, is_outside, weak_storage_of(tensor)});
+  if (!is_storage) {
+    unknown_layouts_.push_back(tensor);
+  }
+  return id;
+}
+
+TapeValueId TapeValues::add_input(StorageId memory, const at::Tensor& tensor, Why why) {
+  const TapeValueId id = add(memory, tensor, {}, /*is_outside=*/true);
+  Tape::Given given;
+  given.why = why;
+  given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  if (follows_parameters_ && why == Why::kOutside) {
+    given.parameter = parameter_of(tensor);
+  }
+  if (given.parameter.defined()) {
+    given.is_parameter = true;
+    given.geometry = tables_.geometry_of(given.parameter);
+  } else {
+    given.kept = KeptResult(tensor);
+    given.geometry = info_[id].geometry;
+  }
+  tape_.given.emplace(id, std::move(given));
+  outside_.push_back(id);
+  return id;
+}
+
+void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
+                      std::shared_ptr<ActivationStore> store, bool is_in_flight) {
+  Tape::Given kept;
+  kept.why = Why::kPolicy;
+  kept.kept = KeptResult(tensor, std::move(store));
+  kept.kept.is_in_flight = is_in_flight;
+  kept.geometry = info_[value].geometry;
+  tape_.given.insert_or_assign(value, std::move(kept));
+}
+
+void TapeValues::put_away(TapeValueId value) {
+  if (info_[value].unfilled_bytes == 0) {
+    input(value)->kept.put_away();
+  }
+}
+
+}  // namespace reprise::engine_internal

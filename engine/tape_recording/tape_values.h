@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The table of a tape's values while forward runs: the value that each memory holds now, and the
+// facts about each value.
+#ifndef REPRISE_ENGINE_TAPE_RECORDING_TAPE_VALUES_H_
+#define REPRISE_ENGINE_TAPE_RECORDING_TAPE_VALUES_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_recording/tape_tables.h"
+#include "reprise/engine/watch/memory_sample.h"
+
+namespace reprise::engine_internal {
+
+// Lives as long as forward, on its thread.
+class TapeValues {
+ public:
+  struct Info {
+    bool is_read = false;
+    bool has_unset_parts = false;
+    bool is_factorys = false;    // made of constants alone, as by zeros(): probably to be filled
+    bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
+    GeometryId geometry;
+    // To which no operator has written.
+    std::int64_t unfilled_bytes = 0;
+    std::int64_t bytes = 0;
+    MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
+    std::int64_t saved_at_version = -1;
+  };
+  struct Memory {
+    TapeValueId current;
+    bool is_outside;
+    // Prevents the reuse of its address. Null for a tensor without a usable storage.
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  };
+
+  // follows_parameters: replays read parameters as they are then. `tape` and `tables` must outlive
+  // this.
+  TapeValues(Tape& tape, TapeTables& tables, bool follows_parameters)
+      : tape_(tape), tables_(tables), follows_parameters_(follows_parameters) {}
+
+  // Returns the storage, or, without a usable one, the tensor itself.
+  static StorageId key_of(const at::Tensor& tensor);
+
+  // Returns null for memory that the region has not met.
+  const Memory* find(StorageId memory) const {
+    const auto found = memory_.find(memory);
+    return found == memory_.end() ? nullptr : &found->second;
+  }
+  // Memory that the region has met.
+  bool is_outside(StorageId memory) const { return memory_.at(memory).is_outside; }
+  TapeValueId current(StorageId memory) const { return memory_.at(memory).current; }
+
+  Info& operator[](TapeValueId value) { return info_[value]; }
+  const Info& operator[](TapeValueId value) const { return info_[value]; }
+
+  // Returns the whole value, from a tensor in its memory.
+  at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const {
+    return tape_.geometries[info_[value].geometry].look_at(tensor, 0);
+  }
+
+  // Adds the value that `memory` holds from now on, which an operator has made, or a tape input.
+  TapeValueId add_made(StorageId memory, const at::Tensor& tensor, TapeOperatorId op) {
+    return add(memory, tensor, {.op = op}, /*is_outside=*/false);
+  }
+  TapeValueId add_input(StorageId memory, const at::Tensor& tensor, Tape::Given::Why why);
+
+  // Returns the tape input of that value; null if it is none.
+  Tape::Given* input(TapeValueId value) {
+    const auto found = tape_.given.find(value);
+    return found == tape_.given.end() ? nullptr : &found->second;
+  }
+  // The tape inputs from outside, in the order of their first reads.
+  const std::vector<TapeValueId>& outside() const { return outside_; }
+
+  // Retains the value for replays. is_in_flight: see Note [Transfers].
+  void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store,
+            bool is_in_flight);
+  // Moves a retained value to its store, except for memory that is still to be filled: an operator
+  // may fill it without counting a write (the noise of rrelu), and a store that has seen the memory
+  // before would not look again.
+  void put_away(TapeValueId value);
+  void forget(TapeValueId value) { tape_.given.erase(value); }
+
+ private:
+  TapeValueId add(StorageId memory, const at::Tensor& tensor, Tape::Value value, bool is_outside);
+
+  Tape& tape_;
+  TapeTables& tables_;
+  const bool follows_parameters_;
+  absl::flat_hash_map<StorageId, Memory> memory_;
+  base_internal::IdVector<TapeValueId, Info> info_;
+  std::vector<TapeValueId> outside_;
+  std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_RECORDING_TAPE_VALUES_H_
