@@ -3,7 +3,7 @@
 //
 // File: chain.h
 //
-// What the overhead benchmarks run: chains of `sin` on four elements, on one thread, so that
+// The work of the overhead benchmarks: chains of `sin` on four elements, on one thread, so that
 // nothing but the bookkeeping counts. Each `sin` saves its input.
 #ifndef REPRISE_BENCH_CHAIN_H_
 #define REPRISE_BENCH_CHAIN_H_
@@ -61,7 +61,7 @@ double microseconds(Function&& function) {
   return read_microseconds(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
-// What a program's main() does when its benchmarks are registered; its exit status.
+// Runs the registered benchmarks, for main(). Returns its exit status.
 inline int run_benchmarks(int argc, char** argv) {
   at::set_num_threads(1);
   benchmark::Initialize(&argc, argv);

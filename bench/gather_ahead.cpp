@@ -5,7 +5,7 @@
 // gathers that start when they are needed, and with gathers a region ahead. Prints JSON.
 //
 // The ranks are threads, and both the link and the layers take set times and next to nothing of the
-// processor's, so that a small machine shows what is hidden.
+// processor's, so that a small machine shows the hidden time.
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 

@@ -23,7 +23,7 @@ constexpr int kWarmUps = 5;
 constexpr int kRuns = 20;
 constexpr int kLengths[] = {1, 65};
 
-// The least that hooks can do. What LibTorch spends on them, every tensor in a region pays twice,
+// The least that hooks can do. LibTorch's cost for them is paid twice by every tensor in a region,
 // in forward and in the replay.
 class KeepingHooks final : public hooks_internal::SavedVariableHooks {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What it costs to keep what autograd saves in host memory. Prints JSON.
+// The cost of keeping autograd's saved tensors in host memory. Prints JSON.
 //
 // By default on the test device of tests/testing/device, whose kernels and copies take set times,
 // so that a machine without an accelerator shows what is hidden: interleaved steps of a chain of

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What one more operator costs under a policy, in forward and in the replay, against no mode: the
+// The cost of one more operator under a policy, in forward and in the replay, against no mode: the
 // slope of the time over the length of a chain of `sin` on four elements, one thread. Each saves a
 // tensor. From the forward of a region, a plain forward is taken off; from its backward, a plain
 // backward and a plain forward. Rounds of all sides alternate within one run; each figure is the

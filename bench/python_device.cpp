@@ -22,7 +22,7 @@ extern "C" {
   reprise::testing::wait_for_device(0);
 }
 
-// What each kernel takes, and how fast copies are.
+// The duration of each kernel, and the speed of copies.
 [[gnu::visibility("default")]] void reprise_set_delays(double kernel_us, double copy_bytes_per_us) {
   g_delays.reset();
   g_delays.emplace(reprise::testing::Delays{

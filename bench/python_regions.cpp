@@ -57,7 +57,7 @@ extern "C" {
   }
 }
 
-// For what counts instructions.
+// For counting instructions.
 [[gnu::visibility("default")]] void reprise_run_floors(int length, int runs) {
   const at::Tensor x = reprise::bench::leaf();
   for (int i = 0; i < runs; ++i) {

@@ -22,7 +22,7 @@
 
 namespace reprise::bench {
 
-// What the ranks share. Thread-safe.
+// Shared by the ranks. Thread-safe.
 class SlowLink {
  public:
   using Clock = std::chrono::steady_clock;

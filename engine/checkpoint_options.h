@@ -109,7 +109,7 @@ struct CheckpointOptions {
   // For tapes only.
   TapeFill fill = TapeFill::kOnDemand;
 
-  // Restores the state of the random number generators for a recomputation: the CPU's, those of the
+  // Restores the state of the random number generators for a recomputation: of the CPU, of the
   // devices of the arguments (at any nesting) and of the current device, `generators`, and the
   // named states of each `RngStateTracker`.
   bool preserve_rng_state = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 
-// What the sanitizers are told, compiled in so that it also holds for a test run by hand and for
+// The sanitizers' options, compiled in so that it also holds for a test run by hand and for
 // ctest's listing of the tests. The environment's ASAN_OPTIONS and so on come on top.
 
 // The run-time library is a shared one: it finds what is not hidden.

@@ -22,9 +22,9 @@ using Block = std::function<at::Tensor(const at::Tensor&)>;
 
 struct Model {
   std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor()> enter = {};  // what the first block gets
+  std::function<at::Tensor()> enter = {};  // the first block's input
   std::vector<Block> blocks = {};
-  std::function<at::Tensor(const at::Tensor&)> loss = {};  // of what the last block gives
+  std::function<at::Tensor(const at::Tensor&)> loss = {};  // of the last block's result
 };
 
 // The modules of a list, all of one class, as blocks. The list must outlive them.

@@ -55,7 +55,7 @@ class ProvenanceMap {
 
   struct Entry {
     Provenance hash = 0;
-    std::int64_t shift = 0;        // of offsets in the storage, against those of forward
+    std::int64_t shift = 0;        // of offsets in the storage, against forward's
     std::int64_t version = 0;      // when it was last read or written
     std::uint32_t origin = kNone;  // see ReplayWatch
     bool is_unset = false;         // uninitialised since it was made
@@ -70,7 +70,7 @@ class ProvenanceMap {
   struct Call {
     Provenance hash = 0;
     StorageIdList arguments;  // the memory of its tensors
-    // Those that it reads and that were not made here. Valid until it runs.
+    // The tensors that it reads and that were not made here. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 4> outside;
     std::uint32_t origin = kNone;  // the first among its arguments
     bool has_unknown = false;      // an argument that was not made here

@@ -111,7 +111,7 @@ class Recomputation {
 struct RegionEntry {
   const CheckpointOptions& options;
   bool asks_policy = false;
-  bool is_nested = false;      // the innermost hooks are those of an enclosing region
+  bool is_nested = false;      // the innermost hooks belong to an enclosing region
   bool through_hooks = false;  // retained results go to the surrounding saved-tensor hooks
 };
 

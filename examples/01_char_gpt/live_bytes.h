@@ -18,7 +18,7 @@ namespace char_gpt {
 
 struct LiveSample {
   double time_ms = 0;      // since the recorder was made
-  std::int64_t bytes = 0;  // above those at that time
+  std::int64_t bytes = 0;  // above the bytes at that time
 };
 
 // While alive, notes the live bytes at the start and the end of every operator of every thread.

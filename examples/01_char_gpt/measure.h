@@ -27,7 +27,7 @@ struct Measurement {
 
   // Of the last measured step.
   std::int64_t state_bytes = 0;  // live before it: parameters, optimiser state and batch
-  std::int64_t kept_bytes = 0;   // what forward left behind for backward
+  std::int64_t kept_bytes = 0;   // that forward left behind for backward
   std::int64_t peak_bytes = 0;   // of all tensors, over forward and backward
 
   double step_ms = 0;                // median of whole steps, the optimiser's part included

@@ -104,9 +104,9 @@ torch::Tensor GptImpl::forward(const torch::Tensor& tokens, const BlockRunner& r
   return head_(final_norm_(h));
 }
 
-// Weights that keep the size of what passes through them; those that add to the residual stream are
-// smaller the deeper the model is. Positions start as waves of many lengths, from which attention
-// to near tokens is learned within few steps.
+// Weights that keep the size of what passes through them; weights that add to the residual stream
+// are smaller the deeper the model is. Positions start as waves of many lengths, from which
+// attention to near tokens is learned within few steps.
 void GptImpl::initialise_weights() {
   const torch::NoGradGuard no_grad;
   for (const auto& item : named_parameters()) {

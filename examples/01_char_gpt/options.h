@@ -39,7 +39,7 @@ struct Options {
   std::optional<std::int64_t> memory_limit_bytes;
 };
 
-// What the user can put right: printed as one line, exit status 2.
+// An error that the user can correct: printed as one line, exit status 2.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -21,7 +21,7 @@ at::Tensor run_checkpointed(const Callable& block, const std::string& region, co
   return reprise::checkpoint({.name = region}, block, h);
 }
 
-// Keeps what `policy` says besides.
+// Keeps, besides, the results that `policy` saves.
 BlockRunner under(reprise::PolicyHolder policy) {
   return [policy = std::move(policy)](const Callable& block, const std::string& region,
                                       const at::Tensor& h) {

@@ -31,7 +31,7 @@ struct Variant {
   std::string description;
   BlockRunner run_block;
   bool is_default = kByDefault;
-  bool offloads = false;  // what autograd saves goes to the store that --store names
+  bool offloads = false;  // saved tensors go to the store that --store names
 };
 
 // All of them; the first is the run that the others are compared with.

@@ -13,7 +13,7 @@
 namespace tensor_parallel_gpt {
 namespace {
 
-// What this rank has seen of one variant.
+// This rank's measurements of one variant.
 struct Run {
   StepBytes bytes;
   std::vector<double> losses;

@@ -43,7 +43,7 @@ std::vector<Measurement> measure(const Options& options, const std::string& text
 void print_table(const std::vector<Measurement>& measurements, std::int64_t ranks,
                  std::ostream& out);
 
-// A line for each thing that is wrong: gradients or losses that are not those of `none`, and a rank
+// A line for each thing that is wrong: gradients or losses that differ from `none`, and a rank
 // that does not keep an n-th of the region inputs, within one in a hundred.
 std::vector<std::string> failures(const std::vector<Measurement>& measurements, std::int64_t ranks);
 

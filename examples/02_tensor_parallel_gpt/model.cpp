@@ -29,10 +29,10 @@ torch::Tensor divided_weight(Divided by, std::int64_t in, std::int64_t out, cons
   return all.narrow(dimension, ranks.rank * length, length).flatten(0, 1).clone();
 }
 
-// Of what all ranks have alike.
+// Of replicated tensors.
 torch::Tensor drop_alike(const torch::Tensor& h) { return torch::dropout(h, kDropout, true); }
 
-// Of what each rank has a part of.
+// Of tensors of which each rank has a part.
 torch::Tensor drop_own(const torch::Tensor& h) {
   const auto fork = reprise::default_rng_state_tracker().fork();
   return torch::dropout(h, kDropout, true);

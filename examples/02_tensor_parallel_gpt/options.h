@@ -30,7 +30,7 @@ struct Options {
   std::int64_t seed = 1;
 };
 
-// What the user can put right: printed as one line, exit status 2.
+// An error that the user can correct: printed as one line, exit status 2.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

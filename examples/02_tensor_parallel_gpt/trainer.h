@@ -24,7 +24,7 @@ namespace tensor_parallel_gpt {
 // The bytes of options.text. Throws UsageError if they are too few for one sequence.
 std::string load_text(const Options& options);
 
-// What a step left on the device of this rank.
+// The bytes that a step left on this rank's device.
 struct StepBytes {
   std::int64_t kept = 0;  // by forward, for backward
   std::int64_t blocks =

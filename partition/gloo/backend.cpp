@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// LibTorch contains Gloo, but not Gloo's headers. Those of another version work, as only pointers
+// LibTorch contains Gloo, but not Gloo's headers. Headers of another version work, as only pointers
 // to Gloo's types are used here.
 #include <cstdlib>
 #include <sstream>

@@ -57,7 +57,7 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// Those with a schema; an operator that only has kernels cannot be called.
+// Operators with a schema; an operator that only has kernels cannot be called.
 std::vector<c10::OperatorName> all_names() {
   std::vector<c10::OperatorName> names;
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {

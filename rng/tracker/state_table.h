@@ -49,7 +49,7 @@ struct View {
   std::shared_ptr<StateTable> seen;
 };
 
-// Those of the calling thread, the innermost last.
+// The views of the calling thread, the innermost last.
 std::vector<View>& views_here() noexcept;
 
 // Returns the calling thread's view of the tracker that owns `table`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Conformance rows 14, 29 and 30: what may go into a region and come out of it.
+// Conformance rows 14, 29 and 30: arguments and results of a region.
 #include <array>
 #include <concepts>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What the conformance tests share: a fixture that finds leaks after every case, and the comparison
+// Shared by the conformance tests: a fixture that finds leaks after every case, and the comparison
 // with the run without checkpointing. C001 to C149 in the names of tests are the requirements that
 // docs/semantics.md lists.
 #ifndef REPRISE_TESTS_CONFORMANCE_CONFORMANCE_FIXTURE_H_
@@ -122,7 +122,7 @@ class ConformanceTest : public ::testing::Test {
     return nodes_.alive() != 0 || live_cpu_bytes() != bytes_ || live_frames() != frames_;
   }
 
-  // What LibTorch allocates once a process, at first use.
+  // Memory that LibTorch allocates once per process, at first use.
   static void fill_caches() {
     static const bool filled = [] {
       const at::Tensor x = leaf({2, 2});

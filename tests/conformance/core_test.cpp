@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Conformance rows 1 to 15: what a region is for its caller.
+// Conformance rows 1 to 15: a region as its caller sees it.
 #include <map>
 #include <string>
 #include <thread>

@@ -38,7 +38,7 @@ std::function<void()> backward_of(const at::Tensor& y) {
   return [loss = y.sum()] { loss.backward(); };
 }
 
-// What LibTorch says to the same mistake without checkpointing.
+// LibTorch's answer to the same mistake without checkpointing.
 auto is_plain_error() {
   return ThrowsMessage<c10::Error>(
       AllOf(HasSubstr("modified by an inplace operation"), Not(HasSubstr("[checkpoint]"))));

@@ -2,7 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // Where torch.utils.checkpoint fails, leaks or is silently wrong although the user's code is right.
-// What the user's code is to blame for stands in incumbent_mutation_test.cpp.
+// Mistakes of the user's code are in incumbent_mutation_test.cpp.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>

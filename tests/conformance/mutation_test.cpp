@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Conformance row 40, and what belongs to it: tensors that are changed in place between forward and
+// Conformance row 40, and related cases: tensors that are changed in place between forward and
 // replay.
 #include <string>
 #include <utility>

@@ -41,7 +41,7 @@ struct Composition {
 
 class CheckpointNestedTest : public ConformanceTest {
  protected:
-  // Each composition, with early stop and without, gives what it gives with plain calls for
+  // Each composition, with early stop and without, gives the same as with plain calls for
   // regions, and so does the gradient of it; and nothing of its graph outlives it.
   void expect_plain_results(const std::vector<Composition>& compositions) {
     for (const Composition& composition : compositions) {

@@ -154,7 +154,7 @@ TEST_F(CheckpointSelectiveTest, C077_KeptResultIsPartOfNoGraph) {
       {.policy = saving_all()}, [](const at::Tensor& t) { return t.sin().exp().tanh(); }, x);
   watch(y);
   const std::size_t nodes = nodes_alive();
-  y.detach_();  // lets go of the graph, and with it of what was kept
+  y.detach_();  // releases the graph, and with it the kept results
   EXPECT_GT(nodes, 0U);
   EXPECT_EQ(nodes_alive(), 0U);
 }
@@ -166,7 +166,7 @@ TEST_F(CheckpointSelectiveTest, C078_WithoutABackwardAKeptResultIsFreedAtOnce) {
     const at::Tensor y = checkpoint(
         {.policy = saving({"aten::exp"})}, [](const at::Tensor& t) { return t.sin().exp().sin(); },
         x);
-    EXPECT_EQ(live_cpu_bytes() - before, 2 * 512 * 4);  // what is kept, and y
+    EXPECT_EQ(live_cpu_bytes() - before, 2 * 512 * 4);  // the kept result, and y
   }
   EXPECT_EQ(live_cpu_bytes(), before);
 }
@@ -262,7 +262,7 @@ TEST_F(CheckpointSelectiveTest, C084_BackwardMayBeRepeated) {
     const KernelCounter kernels;
     const at::Tensor got = torch::autograd::grad({y.sum()}, {x}, {}, retain)[0];
     EXPECT_TRUE(bitwise_equal(got, expected));
-    EXPECT_EQ(kernels.count("aten::mm"), 4U);  // those of backward
+    EXPECT_EQ(kernels.count("aten::mm"), 4U);  // in backward
   }
 }
 
@@ -337,7 +337,7 @@ TEST_F(CheckpointSelectiveTest, C089_KeptResultsGoThroughTheSurroundingHooksIfAs
           [](const at::Tensor& t) { return t.sin().exp().sin(); }, x);
     }
     const Tensors expected = gradients(x.sin().exp().sin(), {x});
-    EXPECT_EQ(packed.size(), respect ? 2U : 1U);  // the input, and what is kept
+    EXPECT_EQ(packed.size(), respect ? 2U : 1U);  // the input, and the kept result
     torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true);
     expect_same_bits(gradients(y, {x}), expected);
     if (respect) {

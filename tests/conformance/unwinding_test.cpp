@@ -15,7 +15,7 @@
 namespace reprise::testing::unwinding_test {
 namespace {
 
-// What code of the user may do while the exception that ends the replay passes.
+// Actions that user code may take while the exception that ends the replay passes.
 struct WorksInItsDestructor {
   const at::Tensor& x;
   int& destroyed;

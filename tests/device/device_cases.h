@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What tests of stores on the test device share.
+// Shared by tests of stores on the test device.
 #ifndef REPRISE_TESTS_DEVICE_DEVICE_CASES_H_
 #define REPRISE_TESTS_DEVICE_DEVICE_CASES_H_
 
@@ -45,7 +45,7 @@ inline c10::Stream side_stream() {
   return c10::impl::VirtualGuardImpl(test_device().type()).getStreamFromGlobalPool(test_device());
 }
 
-// What is queued there from now on is later than the host gets to the next few operators.
+// Work queued there from now on is later than the host gets to the next few operators.
 inline void hold_up(const c10::Stream& stream) {
   testing::enqueue(stream.device_index(), stream.id(), testing::Work::kKernel, 0,
                    [] { std::this_thread::sleep_for(milliseconds(15)); });
@@ -65,7 +65,7 @@ inline bool device_bytes_come_to(std::int64_t bytes) {
   return live_device_bytes() == bytes;
 }
 
-// When what was let go of before has gone.
+// Waits until released tensors are freed.
 inline std::int64_t settled_device_bytes() {
   std::int64_t bytes = live_device_bytes();
   for (int quiet = 0; quiet < 50; ++quiet) {

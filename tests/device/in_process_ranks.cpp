@@ -29,7 +29,7 @@ class GatherWork final : public c10d::Work {
       : whole_(std::move(whole)), part_(std::move(part)), started_(kDeviceType) {
     started_.record(current_stream_of(part_.device()));
   }
-  // What the stream still uses is not to be freed.
+  // Memory that the stream still uses must not be freed.
   ~GatherWork() override {
     if (part_.defined() && done_) {
       done_->synchronize();

@@ -14,7 +14,7 @@
 
 namespace at {
 
-// What LibTorch's own hooks for CUDA answer where there is no GPU.
+// The answers of LibTorch's own hooks for CUDA where there is no GPU.
 struct HooksWithoutGpu final : CUDAHooksInterface {
   explicit HooksWithoutGpu(CUDAHooksArgs /*args*/) {}
   bool isBuilt() const override { return true; }

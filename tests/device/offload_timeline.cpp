@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What offloading hides, on the test device: a step of a chain of layers, whose kernels and copies
-// take set times, for links of several speeds. Prints a table, and writes the tasks of one step of
-// each kind to a file for tools/offload-timeline to draw.
+// The time that offloading hides, on the test device: a step of a chain of layers, whose kernels
+// and copies take set times, for links of several speeds. Prints a table, and writes the tasks of
+// one step of each kind to a file for tools/offload-timeline to draw.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ const std::map<Kind, std::string>& names() {
 }
 
 std::shared_ptr<HostStore> store_for(Kind kind) {
-  // What SaveOnCpuGuard does, but without prefetch, as torch.autograd.graph.save_on_cpu.
+  // As SaveOnCpuGuard, but without prefetch, like torch.autograd.graph.save_on_cpu.
   return kind == Kind::kWaitedFor ? stores::host({.max_in_flight_bytes = 0, .keep_last = 0})
                                   : stores::host({.max_in_flight_bytes = 2 * kBytes});
 }

@@ -35,7 +35,7 @@ using testing::AllRanksStore;
 using testing::bitwise_equal;
 using testing::MakeRow;
 
-// What stands behind the PartitionedStore of a rank.
+// The store behind a rank's PartitionedStore.
 struct RowCase {
   std::string name;
   MakeRow make;
@@ -70,7 +70,7 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // When other streams have had the time for what does not wait for this one.
+  // When other streams have had time for work that does not wait for this one.
   void open() {
     std::this_thread::sleep_for(milliseconds(30));
     is_open_ = true;
@@ -112,7 +112,7 @@ TEST_F(PartitionedOnStreamsTest, EachDtypeAndLayoutComesBack) {
   store_cases::expect_all_back(store, test_device());
 }
 
-// A kernel still has to write what is put, and those that are queued later overwrite its memory.
+// A kernel still has to write what is put, and kernels that are queued later overwrite its memory.
 TEST_F(PartitionedOnStreamsTest, PartIsCopiedBehindTheProducerAndBeforeTheNextWriter) {
   for_each_row([this](AllRanksStore& store) {
     at::Tensor first, second;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a policy keeps, in host memory.
+// Results that a policy keeps, in host memory.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

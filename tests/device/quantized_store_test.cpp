@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Quantising by LibTorch's operators, which is what devices without kernels of ours do.
+// Quantising by LibTorch's operators, as on devices without kernels of ours.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

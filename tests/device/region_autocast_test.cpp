@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Autocast on an accelerator, around regions and in them. The numbers in names are those of
+// Autocast on an accelerator, around regions and in them. The numbers in names are from
 // docs/semantics.md.
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>

@@ -189,7 +189,7 @@ TEST(DeviceRandomTest, GeneratorsThatAreCapturedAreNamedInTheOptions) {
   EXPECT_TRUE(bitwise_equal(gradient(true), gradient(false)));
 }
 
-// Adds what it is given to its argument, so that it differs when that changes.
+// Adds its member to its argument, so that the result differs when the member changes.
 at::Tensor shifted(const at::Tensor& x, const at::Tensor& by) { return (x.sin() + by).exp(); }
 
 TEST(DeviceChecksTest, EqualValuesPass) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a replay finds around it on an accelerator: the current device, and the random state of each
-// device. The numbers in names are those of docs/semantics.md.
+// The state around a replay on an accelerator: the current device, and the random state of each
+// device. The numbers in names are from docs/semantics.md.
 #include <c10/core/DeviceGuard.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -48,7 +48,7 @@ c10::Stream new_stream(c10::DeviceIndex device) {
   return c10::impl::VirtualGuardImpl(testing::kDeviceType).getNewStream(test_device(device));
 }
 
-// What is queued on `later` from now on waits for what is queued on `first`.
+// Work queued on `later` from now on waits for the work queued on `first`.
 void order(const c10::Stream& first, const c10::Stream& later) {
   c10::Event event(testing::kDeviceType);
   event.record(first);
@@ -118,7 +118,7 @@ const std::vector<Delays>& delay_cases() {
   return kCases;
 }
 
-// `gradients` of each form are those of the plain one, without and with delays.
+// `gradients` of each form equal the plain one's, without and with delays.
 void expect_same_gradients(const std::function<Tensors(const Form&)>& gradients) {
   const Tensors expected = gradients(plain());
   for (const Delays& delays : delay_cases()) {
@@ -289,7 +289,7 @@ TEST(DeviceStreamsTest, RecordStreamIsNoWrite) {
   });
 }
 
-// What replays compute for the nodes of one stream, those of the other need as well. The nodes of
+// The nodes of both streams need the tensors that replays compute. The nodes of
 // `late` ask first, then those of `middle`, then those of `early`.
 Tensors on_two_streams(const at::Tensor& x, const c10::Stream& outer, const c10::Stream& inner) {
   const c10::Stream main = current_stream(0);

@@ -64,7 +64,7 @@ TEST_F(SlabOnStreamsTest, WaitsForReadersOnOtherStreams) {
     made.record(default_stream());
     made.block(side);
     const c10::StreamGuard on_side(side);
-    static_cast<void>(nines_ * 1);  // what reads it comes later
+    static_cast<void>(nines_ * 1);  // its reader comes later
     static_cast<void>(nines_ * 1);
     read = found * 2;
     found.reset();

@@ -114,7 +114,7 @@ TEST(TestDeviceTest, KernelsAreQueued) {
 
 TEST(TestDeviceTest, DetectsAMissingEvent) {
   for (const bool waits : {true, false}) {
-    testing::wait_for_stream(0, 0);  // what is freed is overwritten
+    testing::wait_for_stream(0, 0);  // freed memory is overwritten
     const at::Tensor x = at::zeros({1000}, test_device());
     const at::Tensor host = at::full({1000}, 7.0, at::TensorOptions().pinned_memory(true));
     ASSERT_TRUE(host.is_pinned());

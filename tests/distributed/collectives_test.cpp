@@ -176,7 +176,7 @@ TEST(CollectivesTest, BackwardThroughAnotherResultRunsTheSameOnes) {
   });
 }
 
-// The matrix product that the ranks sum in place is not what the policy has kept of it.
+// The policy has kept the matrix product, which the ranks then sum in place.
 TEST(CollectivesTest, SumsAResultInPlaceOverRanks) {
   on_ranks(2, [](Rank& rank) {
     const auto in_place = [](const Layers& layers, const at::Tensor& x, Style style) {

@@ -56,7 +56,7 @@ void expect_backward(const at::Tensor& y, const at::Tensor& x, std::size_t colle
   expect_same_bits(gradients, expected);
 }
 
-// What has been saved behind the last collective is dropped on all ranks but one.
+// All ranks but one drop the tensors saved behind the last collective.
 TEST(ParallelRanksTest, RunTheSameCollectivesHoldingDifferentResults) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);
@@ -210,7 +210,7 @@ auto gather_into(Group& group, at::Tensor& whole, at::Tensor& part) {
   }
 }
 
-// Sequence parallelism: gather in front, scatter what has been summed behind.
+// Sequence parallelism: gather in front, reduce-scatter behind.
 TEST(ParallelRanksTest, GatherAndScatterWithWhatIsAllocatedForThem) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);

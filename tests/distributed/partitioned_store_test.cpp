@@ -136,7 +136,7 @@ TEST(PartitionedStoreTest, PrefetchGathersOnceAndGivesUpAfterUse) {
 TEST(PartitionedStoreTest, ReleasesUnusedPrefetchesWithoutWaiting) {
   on_ranks(2, [](Rank& rank) {
     const auto store = whole_of(rank);
-    rank.group->barrier()->wait();  // c10d keeps what its first one makes
+    rank.group->barrier()->wait();  // c10d keeps memory of its first barrier
     const std::int64_t before = live_cpu_bytes();
     auto stored = store->put(at::randn({4000}));
     stored->prefetch();

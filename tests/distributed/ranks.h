@@ -27,7 +27,7 @@ struct Rank {
   int index = 0;
   int size = 1;
 
-  // Tells the others, and waits for what they tell. For tests in which the group breaks.
+  // Signals the others, and waits for their signals. For tests in which the group breaks.
   void tell(const std::string& news) const { group->getStore()->set(news, std::string("1")); }
   void wait_for(const std::string& news) const {
     group->getStore()->wait({news}, std::chrono::minutes(1));

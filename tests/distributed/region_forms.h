@@ -27,7 +27,7 @@ struct RegionForm {
   }
 };
 
-// Those that have a policy.
+// The forms that have a policy.
 inline std::vector<RegionForm> forms_under(const PolicyHolder& policy,
                                            CheckpointOptions options = {}) {
   options.policy = policy;

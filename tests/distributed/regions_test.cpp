@@ -69,7 +69,7 @@ TEST_P(PartitionedRegionsTest, GradientsAreThoseWithoutIt) {
       for (std::size_t step = 1; step <= 3; ++step) {
         expect_same_bits(model.step(x, region), expected);
         EXPECT_EQ(store->counters().gathers, 3 * step);
-        // What runs between the steps keeps nothing and gathers nothing.
+        // Code between the steps keeps nothing and gathers nothing.
         const torch::NoGradGuard no_grad;
         EXPECT_FALSE(region([](const at::Tensor& t) { return t.exp(); }, x).requires_grad());
       }
@@ -141,7 +141,7 @@ TEST_P(PartitionedRegionsTest, OneTensorForTwoRegionsAndPassedTwice) {
     const auto run = [&](const auto& region) {
       const at::Tensor h = x.exp();
       const at::Tensor y = region(product, h, h) + region(product, h, h.t());
-      EXPECT_TRUE(bitwise_equal(h, x.exp()));  // the caller's tensor is what it was
+      EXPECT_TRUE(bitwise_equal(h, x.exp()));  // the caller's tensor is unchanged
       return torch::autograd::grad({y.sum()}, {x});
     };
     const Tensors expected = run([](const auto& code, const auto&... t) { return code(t...); });

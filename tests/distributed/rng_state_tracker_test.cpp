@@ -41,7 +41,7 @@ at::Tensor drop_of_rank(const at::Tensor& t) {
   return drop(t.sin());
 }
 
-// Of {what all ranks hold alike, what the rank holds of its own}.
+// Of {the replicated tensors, the rank's own part}.
 Tensors both(const Tensors& t) {
   at::Tensor shared = drop(t[0].tanh());
   at::Tensor own;

@@ -185,7 +185,7 @@ TEST_P(ScheduleTest, OneForwardOneBackwardGivesPlainGradientsAndLeavesNothing) {
   });
 }
 
-// With dropout: what it draws is drawn without regions, too.
+// With dropout, whose draws equal a run without regions.
 void evaluate(const Step& step, const Region& region) {
   {
     const at::NoGradGuard no_grad;
@@ -193,7 +193,7 @@ void evaluate(const Step& step, const Region& region) {
     const at::Tensor copy = step.x.clone();
     const auto twice = [](const at::Tensor& t) { return t * 2; };
     EXPECT_TRUE(bitwise_equal(region(twice, step.x), copy * 2));
-    EXPECT_TRUE(bitwise_equal(step.x, copy));  // the caller's is what it was
+    EXPECT_TRUE(bitwise_equal(step.x, copy));  // the caller's is unchanged
   }
   EXPECT_TRUE(step.model.forward(step.x, region).requires_grad());  // and nobody goes backward
 }

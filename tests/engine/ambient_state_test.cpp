@@ -19,7 +19,7 @@ namespace {
 using reprise::testing::LeakCheck;
 using reprise::testing::OpRecorder;
 
-// What the guard is responsible for, put back by hand after each test.
+// The state that the guard restores, reset by hand after each test.
 class AmbientStateTest : public ::testing::Test {
  protected:
   void TearDown() override {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Conformance row 32, and rows 31 and 122 for what `apply_checkpointing()` wraps.
+// Conformance row 32, and rows 31 and 122 for modules that `apply_checkpointing()` wraps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -272,7 +272,7 @@ TEST(ApplyCheckpointingTest, WrapsOnlyOccurrencesThatThePredicateAccepts) {
   EXPECT_NE(wrapper(model, 2), nullptr);
 }
 
-// What torch::nn::Sequential needs to hold another one.
+// Required by torch::nn::Sequential to hold another one.
 struct StageImpl : torch::nn::SequentialImpl {
   using SequentialImpl::SequentialImpl;
   at::Tensor forward(at::Tensor x) {  // NOLINT(performance-unnecessary-value-param)

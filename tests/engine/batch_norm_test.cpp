@@ -124,7 +124,7 @@ TEST_F(BatchNormTest, UpdateStatisticsOnceInNestedRegions) {
   EXPECT_EQ(block->first_norm->num_batches_tracked.item<std::int64_t>(), 1);
 }
 
-// Later forwards move on what earlier ones have saved, and do not use.
+// Later forwards update statistics that earlier ones have saved and do not use.
 TEST_F(BatchNormTest, AcceptMovedStatisticsInNestedRegions) {
   for (const ReplayMode inner : {ReplayMode::kFunction, ReplayMode::kTape}) {
     for (const ReplayMode outer : {ReplayMode::kFunction, ReplayMode::kTape}) {

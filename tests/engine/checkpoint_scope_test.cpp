@@ -18,7 +18,7 @@ class CheckpointScopeTest : public ConformanceTest {
  protected:
   struct Backward {
     Tensors gradients;
-    std::int64_t peak_bytes;  // beyond what forward has left
+    std::int64_t peak_bytes;  // beyond the bytes that forward has left
   };
 
   template <class Code>

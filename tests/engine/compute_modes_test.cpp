@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A replay computes as forward did, whatever has been set since, and leaves what has been set.
+// A replay computes as forward did, whatever has been set since, and restores the present modes.
 #include "reprise/engine/ambient/compute_modes.h"
 
 #include <ATen/Context.h>
@@ -102,7 +102,7 @@ const std::vector<Mode>& modes() {
   return kModes;
 }
 
-// What `mode` is when operators of these names run in a replay.
+// Returns the value of `mode` when operators of these names run in a replay.
 class AtOperators {
  public:
   explicit AtOperators(const Mode& mode) {
@@ -171,7 +171,7 @@ TEST_P(ComputeModesTest, AreThoseOfForwardInAReplayAndAsFoundBehindIt) {
   }
 }
 
-// Of elementwise operators only what concerns them is noted.
+// Elementwise operators record only the modes that affect them.
 TEST_P(ComputeModesTest, MayChangeInsideARegion) {
   for (const Mode& mode : modes()) {
     SCOPED_TRACE(mode.name);

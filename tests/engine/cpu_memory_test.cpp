@@ -221,7 +221,7 @@ TEST_F(CpuMemoryTest, InstallingAgainDoesNothing) {
   EXPECT_EQ(c10::GetAllocator(c10::kCPU), allocator);
 }
 
-// What a profiler sees of one thread.
+// A profiler's view of one thread.
 struct Reports : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, std::int64_t size, std::size_t total, std::size_t,
                          c10::Device device) override {

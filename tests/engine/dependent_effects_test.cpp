@@ -193,7 +193,7 @@ TEST_F(DependentEffectsTest, RunsScopesWithinFunctionRegions) {
   }
 }
 
-// What an inner region keeps does not go through the hooks of the outer one.
+// Results kept by an inner region do not go through the hooks of the outer one.
 TEST_F(DependentEffectsTest, RespectHooksForKeptResultsInsideAnotherRegion) {
   expect_as_plain([](auto run) -> Tensors {
     const at::Tensor x = leaf({8});
@@ -237,7 +237,8 @@ at::Tensor doubled_through_a_view(const at::Tensor& t) {
 
 TEST_F(DependentEffectsTest, LeaveNothingBehindForAFunctionOnAView) {
   const at::Tensor x = leaf({1024});
-  // What the Function saves is packed by the recomputation itself, by a region in it, or by hooks.
+  // The Function's saved tensors are packed by the recomputation itself, by a region in it, or by
+  // hooks.
   const std::vector<std::function<at::Tensor(const at::Tensor&)>> codes = {
       &doubled_through_a_view,
       [](const at::Tensor& t) { return checkpoint(&doubled_through_a_view, t); },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Effects happen once: what a region writes to tensors from outside it, its replay does not.
+// Effects happen once: a replay does not repeat writes to tensors from outside.
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/conformance/conformance_fixture.h"
@@ -28,7 +28,7 @@ void call_counter(const at::Tensor& counter) {
   op.call(counter);
 }
 
-// What a caller sees of a tensor.
+// A caller's view of a tensor.
 struct Seen {
   explicit Seen(const at::Tensor& tensor)
       : values(tensor.detach().clone()), version(tensor._version()), node(tensor.grad_fn().get()) {}
@@ -39,8 +39,8 @@ struct Seen {
 
 class EffectsTest : public ConformanceTest {
  protected:
-  // `code(x, outside)` as a region: the gradients are those of the plain run, and what stands in
-  // `outside` after backward is what forward left there.
+  // Expects from `code(x, outside)` as a region the gradients of the plain run, and forward's
+  // writes to `outside` alone.
   template <class Code>
   void expect_once(const at::Tensor& outside, Code code, const CheckpointOptions& options = {}) {
     const at::Tensor start = outside.clone();

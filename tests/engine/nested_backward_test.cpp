@@ -48,7 +48,7 @@ at::Tensor before_writes(const at::Tensor& x) {
   return product * y + z;
 }
 
-// In an inner and an outer region; first: what the inner one does to its input before.
+// In an inner and an outer region; first: applied by the inner one to its input.
 Tensors run_nested(const CheckpointOptions* options, const PolicyHolder& outer_policy,
                    const Code& first, const Code& code) {
   torch::manual_seed(3);

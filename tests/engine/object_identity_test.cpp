@@ -19,7 +19,7 @@ using testing::Tensors;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Saves its second argument, and shows what comes back.
+// Saves its second argument, and exposes the tensor that comes back.
 struct Saves : torch::autograd::Function<Saves> {
   static at::Tensor& received() {
     static at::Tensor tensor;
@@ -49,7 +49,7 @@ class ObjectIdentityTest : public testing::ConformanceTest,
                       std::forward<Args>(args)...);
   }
 
-  // What Saves got in the backward from `y`.
+  // Returns the tensor that Saves received in the backward from `y`.
   at::Tensor received(const at::Tensor& y) {
     watch(y).sum().backward();
     return std::exchange(Saves::received(), at::Tensor());

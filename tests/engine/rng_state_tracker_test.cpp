@@ -186,7 +186,7 @@ TEST_F(RegionsAndForksTest, NestedRegionsWithForks) {
   });
 }
 
-// What backward needs comes about in the middle of a fork, which the replay leaves there.
+// The last needed tensor is made in the middle of a fork, which the replay leaves there.
 TEST_F(RegionsAndForksTest, StopsEarlyInsideAFork) {
   expect_as_plain([](const Regions& region, const at::Tensor& x) {
     const auto code = [](const at::Tensor& t) {

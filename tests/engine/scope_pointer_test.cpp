@@ -85,7 +85,7 @@ void write_through_pointer(const at::Tensor& tensor, float first) {
   }
 }
 
-// A kernel of the user's: what it gives, it writes through a pointer, and saves.
+// A user's kernel: writes its result through a pointer, and saves it.
 struct ByHand : torch::autograd::Function<ByHand> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& in,
                             const Make& make) {

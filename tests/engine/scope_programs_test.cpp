@@ -49,7 +49,7 @@ TEST_F(ScopeProgramsTest, TenThousandOperatorsInARow) {
   EXPECT_LT(region.tape_bytes, 10'000 * 400);
 }
 
-// Each is asked for by itself: what a request costs must not grow with the scope.
+// Each is asked for by itself: the cost of a request must not grow with the scope.
 TEST_F(ScopeProgramsTest, TenThousandOperatorsSideBySide) {
   const at::Tensor x = leaf({8});
   const auto code = [&] {
@@ -65,7 +65,7 @@ TEST_F(ScopeProgramsTest, TenThousandOperatorsSideBySide) {
   EXPECT_EQ(counter.count("aten::exp"), 3U * 2500U);
 }
 
-// The JIT's executor profiles the first runs and changes its graphs after them, and with those the
+// The JIT's executor profiles the first runs and changes its graphs after them, and with them the
 // bits of gradients: each form has an executor of its own.
 TEST_F(ScopeProgramsTest, TorchScript) {
   const char* const source = R"(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Code that reads on the host what it has computed, or computes on memory of its own, under
+// Code that reads its results on the host, or computes on memory of its own, under
 // policies of many kinds; and data made in inference mode.
 #include "tests/engine/under_policies.h"
 
@@ -99,7 +99,7 @@ TEST_F(SelectiveHostTest, InferenceTensors) {
   });
 }
 
-// The address of what has gone may be that of memory which no operator has made.
+// The address of a freed tensor may be reused by memory that no operator has made.
 TEST_F(SelectiveHostTest, MemoryOfTheCallers) {
   expect_as_plain({
       {"from_blob",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What memory_report() and explain_policies() say of regions under a policy.
+// memory_report() and explain_policies() for regions under a policy.
 #include "reprise/engine/memory_report.h"
 #include "reprise/engine/value_annotations.h"
 #include "reprise/policies/policies.h"

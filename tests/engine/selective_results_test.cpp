@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Operators under policies of many kinds, by what they return: new tensors, random ones, several,
+// Operators under policies of many kinds, by their results: new tensors, random ones, several,
 // lists, and sparse matrices.
 #include "tests/engine/under_policies.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Selective checkpointing beyond the conformance list: random numbers, what is kept to the byte,
+// Selective checkpointing beyond the conformance list: random numbers, kept bytes,
 // batch-norm, and programs made up at random.
 #include <random>
 
@@ -155,7 +155,7 @@ TEST_F(SelectiveTest, BackwardInsideTheRegionIsRight) {
   }
 }
 
-// It asks for what forward has kept so far, and forward goes on.
+// It asks for the results kept so far, and forward continues.
 TEST_F(SelectiveTest, AllowsBackwardInsideTheRegionToFreeItsGraph) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor leaf = t.detach().requires_grad_();
@@ -278,7 +278,7 @@ at::Tensor random_program(std::uint64_t seed, int length, const at::Tensor& x,
   return pool.back() + pool[pool.size() / 2] + x + w;
 }
 
-// What the report says of the results that the policy wanted kept; of others nothing is.
+// The report on results that the policy wanted to keep; others are not listed.
 std::int64_t kept_by_policy(const MemoryReport& report) {
   std::int64_t bytes = 0;
   for (const OperatorReport& op : report.regions.at(0).operators) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Writes to what a region has made, under policies of many kinds: in place, through views, into
+// Writes to results of a region, under policies of many kinds: in place, through views, into
 // out= arguments, and changes of shape.
 #include "tests/engine/under_policies.h"
 
@@ -90,7 +90,7 @@ TEST_F(SelectiveWritesTest, ThroughViews) {
   });
 }
 
-// A policy may keep the earlier state and recompute what has read it.
+// A policy may keep the earlier state and recompute its readers.
 TEST_F(SelectiveWritesTest, ReadsAfterARead) {
   const std::vector<OperatorCase> cases = {
       {"added, then changed",

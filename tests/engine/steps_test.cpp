@@ -24,7 +24,7 @@ std::size_t hooks_on(const at::Tensor& parameter) {
 
 class ManyStepsTest : public ::testing::Test {
  protected:
-  // Times and boundaries as well: they are what is measured around backward.
+  // Times and boundaries as well: they are measured around backward.
   ManyStepsTest() {
     configure_checkpointing({.synchronize_checkpoint_boundary = true, .profile = true});
   }

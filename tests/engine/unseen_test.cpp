@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What stores and hooks run is not part of the regions around them.
+// Operators of stores and hooks are not part of the regions around them.
 #include <ATen/autocast_mode.h>
 
 #include <functional>
@@ -162,7 +162,7 @@ TEST_P(UnseenTest, AllowsStoreToServeARegionAndThePolicyAroundIt) {
   }
 }
 
-// What a slab allocates is larger than what a policy keeps of that size.
+// A slab's allocation is larger than the results that a policy keeps of that size.
 TEST_P(UnseenTest, SlabsOwnMemoryIsNotKeptInTheSlab) {
   const StorePtr store = stores::slab({.initial_bytes = 1 << 20, .min_bytes = 1});
   const PolicyHolder large = policies::keep_in(
@@ -210,7 +210,7 @@ TEST_P(UnseenTest, StoreIsNotUnderAutocast) {
   gradients(y, {x});
 }
 
-// A region that a hook runs is a region, and nothing of those around it.
+// A region that a hook runs is a region of its own, not a part of the enclosing ones.
 TEST_P(UnseenTest, RegionInsideAHookSeesItself) {
   std::vector<std::string> outer;
   std::vector<std::string> of_hook;

@@ -11,7 +11,7 @@
 
 namespace reprise::testing {
 
-// What the background still holds is gone before the next test counts bytes.
+// Waits until background threads hold nothing, before the next test counts bytes.
 class BackgroundTest : public ::testing::Test {
  protected:
   void TearDown() override { settled_cpu_bytes(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Kernels of our own, against what the CPU does; they have a meaning on a GPU only.
+// Kernels of our own, compared with the CPU; they have a meaning on a GPU only.
 #include "reprise/hooks/packing/device_kernels.h"
 
 #include <ATen/Context.h>

@@ -15,7 +15,7 @@
 
 namespace reprise::testing {
 
-// Writes down what is put, and what becomes of it.
+// Logs each tensor that is put, and its later use.
 class DiaryStore final : public ActivationStore {
  public:
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Guards left in any order, and what other threads see of them.
+// Guards left in any order, and their visibility on other threads.
 #include <ATen/ThreadLocalState.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
@@ -169,7 +169,7 @@ TEST(SavedTensorHooksThreadsTest, EndsAGuardThatAnotherThreadEnded) {
 }
 
 TEST(SavedTensorHooksThreadsTest, HooksReachABackwardInsideABackward) {
-  // What the outer backward computes with create_graph is saved through the caller's hooks.
+  // Results of the outer backward with create_graph are saved through the caller's hooks.
   const at::Tensor x = at::ones({3}).requires_grad_();
   const at::Tensor y = x.exp().sin();
   const Open open;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The host store on a GPU; tests/device/ has what it promises, on the test device.
+// The host store on a GPU; tests/device/ has its promises, on the test device.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>

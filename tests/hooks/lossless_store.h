@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What each lossless store promises, on any device; a program that includes this says with
+// Promises of each lossless store, on any device; a program that includes this says with
 // INSTANTIATE_TEST_SUITE_P which stores it has.
 #ifndef REPRISE_TESTS_HOOKS_LOSSLESS_STORE_H_
 #define REPRISE_TESTS_HOOKS_LOSSLESS_STORE_H_

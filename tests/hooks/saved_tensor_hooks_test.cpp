@@ -59,7 +59,7 @@ TEST(SavedTensorHooksGuardTest, CallablesMayBeMoveOnly) {
   EXPECT_TRUE(bitwise_equal(x.grad(), x.detach().exp() * 2));
 }
 
-// Counts in one object what pack and unpack do.
+// Counts calls of pack and unpack in one object.
 struct Doubling {
   at::Tensor pack(const at::Tensor& tensor) { return tensor * 2; }
   at::Tensor unpack(const at::Tensor& packed) { return packed / 2; }

@@ -26,7 +26,7 @@ inline const std::vector<at::ScalarType>& dtypes() {
   return kDtypes;
 }
 
-// Any bits, those of NaNs included, except that a bool is 0 or 1.
+// Any bits, NaNs included, except that a bool is 0 or 1.
 inline at::Tensor any_bits(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
   const auto numel = c10::multiply_integers(sizes);
   const auto itemsize = static_cast<std::int64_t>(c10::elementSize(dtype));
@@ -74,7 +74,7 @@ inline at::Tensor values(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().cpu().clone();
 }
 
-// What get_own() gives may be written by any means, and resized.
+// Tensors of get_own() may be written by any means, and resized.
 inline void expect_own_back(StoredTensor& stored, const at::Tensor& expected,
                             const LayoutCase& layout, at::IntArrayRef strides) {
   const at::Tensor own = stored.get_own();

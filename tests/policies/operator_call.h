@@ -28,7 +28,7 @@ struct Place {
   std::int64_t ordinal = 0;
 };
 
-// An operator with its arguments, all that its schema lists, and what it returned for them.
+// An operator with its arguments, all that its schema lists, and its results.
 class OperatorCall {
  public:
   OperatorCall(const char* name, const char* overload, std::vector<c10::IValue> arguments)
@@ -39,7 +39,7 @@ class OperatorCall {
     outputs_.assign(stack.begin(), stack.end());
   }
 
-  // One that has not run: for what only looks at the operator or at its arguments.
+  // One that has not run, for policies that look at the operator or its arguments only.
   static OperatorCall without_running(const char* name, const char* overload,
                                       std::vector<c10::IValue> arguments = {}) {
     return OperatorCall(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload),
@@ -89,7 +89,7 @@ inline std::vector<PolicyAnswer> ask_in_region(const PolicyHolder& policy,
   return answers;
 }
 
-// What `f` threw as an E, or a line that says that it did not.
+// Returns the message of the E that `f` threw, or a line that it did not.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {

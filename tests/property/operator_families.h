@@ -23,7 +23,7 @@ struct Surroundings {
   explicit Surroundings(std::uint64_t seed);
 
   std::vector<at::Tensor> parameters() const;
-  // What the pieces write to.
+  // The tensors that the pieces write to.
   std::vector<at::Tensor> buffers() const;
 
   at::Tensor square;     // [6, 6]

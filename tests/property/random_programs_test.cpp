@@ -27,7 +27,7 @@ class RandomProgramsTest : public UnderPolicies {
   }
 
   struct Outcome {
-    Tensors tensors;  // the result, the gradients, what was written outside
+    Tensors tensors;  // the result, the gradients, the written outside tensors
     at::Tensor generator;
   };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What python_chain_test.py calls through ctypes, inside a Python process.
+// Functions that python_chain_test.py calls through ctypes, inside a Python process.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>

@@ -12,7 +12,7 @@
 namespace reprise::testing {
 namespace {
 
-// What LibTorch asks of the fake accelerator.
+// The fake accelerator's answers to LibTorch.
 struct FakeHooks : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }

@@ -12,7 +12,7 @@ namespace reprise::testing {
 // Bytes of living CPU tensors, of all threads.
 std::int64_t live_cpu_bytes();
 
-// The same, when threads of the background have let go of what they held.
+// The same, when background threads have released their tensors.
 std::int64_t settled_cpu_bytes();
 // False if they do not come to that.
 bool cpu_bytes_come_to(std::int64_t bytes);

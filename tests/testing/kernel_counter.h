@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Counts the operators that are computed, unlike OpRecorder, which sees also those that a region
-// answers from what it has kept.
+// Counts the operators that are computed, unlike OpRecorder, which sees also operators that a
+// region answers from its cache.
 #ifndef REPRISE_TESTS_TESTING_KERNEL_COUNTER_H_
 #define REPRISE_TESTS_TESTING_KERNEL_COUNTER_H_
 
@@ -14,7 +14,7 @@
 
 namespace reprise::testing {
 
-// While alive, counts the operators of this thread whose kernels run, not those that run inside
+// While alive, counts the operators of this thread whose kernels run, not operators inside
 // others' kernels. One at a time.
 class [[nodiscard]] KernelCounter {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Runs modules for comparison: what a step computes, bit by bit, and what an archive holds.
+// Runs modules for comparison: the bits of a step, and the contents of an archive.
 #ifndef REPRISE_TESTS_TESTING_MODULES_H_
 #define REPRISE_TESTS_TESTING_MODULES_H_
 

@@ -13,8 +13,9 @@
 
 namespace reprise::testing {
 
-// While alive, notes each operator that runs on this thread, also those that run inside others, in
-// the order in which they start. Recorders nest: an outer one gets what an inner one gets.
+// While alive, notes each operator that runs on this thread, also nested ones, in
+// the order in which they start. Recorders nest: an outer one also records the inner one's
+// operators.
 class [[nodiscard]] OpRecorder {
  public:
   OpRecorder();

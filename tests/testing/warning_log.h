@@ -12,7 +12,8 @@
 
 namespace reprise::testing {
 
-// While alive, takes the warnings of this thread, also those that would come only once a process.
+// While alive, takes the warnings of this thread, also warnings that would appear only once per
+// process.
 class [[nodiscard]] WarningLog final : public c10::WarningHandler {
  public:
   WarningLog() : handling_(this) {}

@@ -18,7 +18,7 @@ constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 // Of this thread.
 c10::DeviceIndex current_device();
 
-// Has a seed and an offset, as those of accelerators do.
+// Has a seed and an offset, as accelerators' generators do.
 const at::Generator& default_generator(c10::DeviceIndex device);
 
 // A new one that has neither, only a state tensor.

@@ -143,7 +143,7 @@ class Call {
     op.callBoxed(&stack);
   }
 
-  // Those that the operator wrote in place are there already.
+  // Tensors that the operator wrote in place are there already.
   static void copy_results(const Stack& from, const Stack& to) {
     for (std::size_t i = 0; i < from.size(); ++i) {
       std::vector<at::Tensor> sources;

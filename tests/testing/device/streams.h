@@ -16,7 +16,7 @@
 
 namespace reprise::testing {
 
-// What a queued task is, for its delay. kFree: overwriting freed memory.
+// The kind of a queued task, for its delay. kFree: overwriting freed memory.
 enum class Work { kKernel, kCopyOut, kCopyIn, kFree };
 
 // Before each task its stream sleeps for so long.
@@ -57,7 +57,7 @@ class [[nodiscard]] TraceGuard {
   [[nodiscard]] static std::vector<TaskSpan> take_spans();
 };
 
-// What has been queued on a stream up to a moment.
+// The work queued on a stream up to a moment.
 class Milestone;
 
 constexpr c10::DeviceIndex kDeviceCount = 2;
@@ -79,7 +79,7 @@ bool is_reached(const Milestone& milestone);
 // Both must have been reached.
 std::chrono::nanoseconds time_between(const Milestone& first, const Milestone& second);
 void wait(Milestone& milestone);
-// What is queued on the stream from now on waits for the milestone.
+// Work queued on the stream from now on waits for the milestone.
 void enqueue_wait(c10::DeviceIndex device, c10::StreamId stream,
                   std::shared_ptr<Milestone> milestone);
 
