@@ -54,7 +54,7 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
         const TapeValueId value = found->current;
         keep(value, tensor, store_of(answer, tensor));
         if (has_last_written()) {
-          written_now_.push_back(value);
+          pending_writes_.add_input(value);
         } else {
           values_.put_away(value);
         }

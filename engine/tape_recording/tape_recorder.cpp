@@ -44,6 +44,7 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
     : tape_(tape),
       tables_(tape),
       values_(tape, tables_, options.follows_parameters),
+      pending_writes_(tape, values_),
       region_(region),
       policy_region_(std::move(policy), region, *this, enclosing),
       options_(options),

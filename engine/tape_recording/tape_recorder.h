@@ -28,6 +28,7 @@
 #include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_recording/pending_writes.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
 #include "reprise/engine/tape_recording/tape_values.h"
 #include "reprise/engine/watch/memory_sample.h"
@@ -90,13 +91,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     TapeValueId before;
   };
 
-  struct CountedWrite {
-    at::Tensor tensor;
-    std::int64_t version;  // before it
-    TapeValueId before;
-    TapeValueId after;
-  };
-
   // An operator's use of a tensor. A target is modified or overwritten; statistics that it reads
   // are copied.
   enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
@@ -117,7 +111,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
                             Tape::Given::Why why);
   void note_versions();
   void note_final_versions();
-  void move_slots(TapeValueId from, TapeValueId to);
   TapeValueId look_up_non_owning(StorageId memory, const at::Tensor& tensor);
   bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
   static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes);
@@ -165,6 +158,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   Tape& tape_;
   TapeTables tables_;
   TapeValues values_;
+  PendingWrites pending_writes_;
   const std::string& region_;
   PolicyRegion policy_region_;
   const Options options_;
@@ -176,11 +170,9 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool has_transfers_ = false;
   bool arrives_later_now_ = false;  // the running operator's results: no store may read them yet
   bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
-  std::vector<TapeValueId> saved_now_;    // read only by slots saved since the last operator
-  std::vector<TapeValueId> read_now_;     // for the first time, by the operator that runs
-  std::vector<Written> targets_now_;      // of the operator that runs
-  std::vector<TapeValueId> written_now_;  // tape inputs
-  std::vector<CountedWrite> writes_to_be_counted_;
+  std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
+  std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
+  std::vector<Written> targets_now_;    // of the operator that runs
 };
 
 }  // namespace reprise::engine_internal

@@ -112,7 +112,7 @@ TapeValueId TapeRecorder::replace_given(TapeValueId was, StorageId memory, const
   const TapeValueId now = values_.add_input(memory, tensor, why);
   values_[now].sample = sample_of(tensor, /*of_all_bytes=*/false);
   if (values_[was].saved_at_version == version_of(tensor)) {
-    move_slots(was, now);
+    pending_writes_.move_slots(was, now);
   }
   return now;
 }
@@ -154,34 +154,9 @@ TapeValueId TapeRecorder::check_unchanged(TapeValueId value, StorageId memory,
   return replace_given(value, memory, tensor, was.why);
 }
 
-// Autograd counts a write, if it does, when the operator has returned.
 void TapeRecorder::note_versions() {
   settle();
-  for (const TapeValueId value : written_now_) {
-    if (Tape::Given* const written = values_.input(value);
-        written && written->kept.alias.defined()) {
-      written->kept.version = version_of(written->kept.alias);
-    }
-  }
-  written_now_.clear();
-  for (const CountedWrite& write : writes_to_be_counted_) {
-    if (version_of(write.tensor) == write.version) {
-      move_slots(write.before, write.after);
-    }
-  }
-  writes_to_be_counted_.clear();
-}
-
-// Autograd saves a tensor before the operator writes to it, and does not count the write (the noise
-// of rrelu): the slot means the contents after the operator.
-void TapeRecorder::move_slots(TapeValueId from, TapeValueId to) {
-  for (Tape::Tensor& slot : tape_.slots) {
-    if (slot.value == from) {
-      slot.value = to;
-      slot.is_written_since = true;
-      values_[to].is_read = true;
-    }
-  }
+  pending_writes_.settle();
 }
 
 }  // namespace reprise::engine_internal

@@ -131,8 +131,7 @@ void TapeRecorder::prepare_write_inside(const Written& write) {
 void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
                                bool is_run_again) {
   for (const Written& write : written) {
-    writes_to_be_counted_.push_back(
-        {write.tensor, version_of(write.tensor), write.before, tape_.values.next_id()});
+    pending_writes_.add(write.tensor, write.before, tape_.values.next_id());
     if (!values_.is_outside(write.memory)) {
       note_write_inside(call, write);
       continue;
@@ -143,7 +142,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
       before.lost = describe_loss(before);  // also if an enclosing replay skips the write
     }
     const TapeValueId after = values_.add_input(write.memory, write.tensor, Why::kOutside);
-    written_now_.push_back(after);
+    pending_writes_.add_input(after);
     values_[after].is_statistics = call.traits.undeclared;
     if (is_run_again) {
       tape_.writes.push_back({write.before, Tape::kNone});
@@ -180,7 +179,7 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
     std::shared_ptr<ActivationStore> store = kept->kept.store;
     values_.forget(write.before);
     keep(after, write.tensor, std::move(store));
-    written_now_.push_back(after);
+    pending_writes_.add_input(after);
   }
 }
 
@@ -196,7 +195,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   }
   pass_on(call, next_);
   for (const Written& write : written) {
-    written_now_.push_back(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
+    pending_writes_.add_input(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
   }
 }
 
@@ -222,10 +221,10 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
   pass_on(call, next_);
   for (std::size_t i = 0; i < written.size(); ++i) {
     const Written& write = written[i];
-    written_now_.push_back(write.before);  // likewise
+    pending_writes_.add_input(write.before);  // likewise
     if (TapeValues::key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
       prepare_unseen_write(nullptr, write);
-      written_now_.push_back(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
+      pending_writes_.add_input(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
     }
   }
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The writes of the last operator, whose outcome shows only at the next event: autograd counts a
+// write, if it does, when the operator has returned.
+#ifndef REPRISE_ENGINE_TAPE_RECORDING_PENDING_WRITES_H_
+#define REPRISE_ENGINE_TAPE_RECORDING_PENDING_WRITES_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_recording/tape_values.h"
+
+namespace reprise::engine_internal {
+
+// Lives as long as forward, on its thread.
+class PendingWrites {
+ public:
+  // Both must outlive this.
+  PendingWrites(Tape& tape, TapeValues& values) : tape_(tape), values_(values) {}
+
+  // The retained tensor of a tape input has been written: its new version is the expected one.
+  void add_input(TapeValueId value) { inputs_.push_back(value); }
+  // The tensor is being written: its memory holds `after` instead of `before`.
+  void add(const at::Tensor& tensor, TapeValueId before, TapeValueId after) {
+    writes_.push_back({tensor, version_of(tensor), before, after});
+  }
+
+  // The operator has returned.
+  void settle();
+
+  // Slots of `from` hold the contents of `to`. For a write that autograd does not count (the noise
+  // of rrelu): it saves a tensor before the operator writes to it, and means the contents after it.
+  void move_slots(TapeValueId from, TapeValueId to);
+
+ private:
+  struct Write {
+    at::Tensor tensor;
+    std::int64_t version;  // before it
+    TapeValueId before;
+    TapeValueId after;
+  };
+
+  Tape& tape_;
+  TapeValues& values_;
+  std::vector<TapeValueId> inputs_;
+  std::vector<Write> writes_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_RECORDING_PENDING_WRITES_H_
