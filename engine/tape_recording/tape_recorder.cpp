@@ -45,6 +45,7 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
       tables_(tape),
       values_(tape, tables_, options.follows_parameters),
       pending_writes_(tape, values_),
+      lookup_(tape, tables_, values_, pending_writes_),
       region_(region),
       policy_region_(std::move(policy), region, *this, enclosing),
       options_(options),
@@ -104,6 +105,22 @@ void TapeRecorder::intercept(const OperatorCall& call) {
     }
     policy_region_.decide(call, arguments);
   }
+}
+
+void TapeRecorder::note_versions() {
+  settle();
+  pending_writes_.settle();
+}
+
+Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
+  const TapeLookup::Found found = lookup_.find(tensor, use);
+  if (found.is_first_read) {
+    read_now_.push_back(found.tensor.value);
+  }
+  if (!TapeLookup::is_read(use)) {
+    note_target(tensor, found.tensor.value);
+  }
+  return found.tensor;
 }
 
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
@@ -224,7 +241,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);
-      info.sample = samples_now_ ? sample_of(tensor, info.is_factorys) : 0;
+      info.sample = samples_now_ ? TapeLookup::sample_of(tensor, info.is_factorys) : 0;
       tape_.made.push_back({value, values_[value].geometry, place});
     });
   }

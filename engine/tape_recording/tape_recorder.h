@@ -29,6 +29,7 @@
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape_recording/pending_writes.h"
+#include "reprise/engine/tape_recording/tape_lookup.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
 #include "reprise/engine/tape_recording/tape_values.h"
 #include "reprise/engine/watch/memory_sample.h"
@@ -91,9 +92,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     TapeValueId before;
   };
 
-  // An operator's use of a tensor. A target is modified or overwritten; statistics that it reads
-  // are copied.
-  enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
+  using Use = TapeLookup::Use;
   static Use use_of_targets(const OperatorCall& call) {
     return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
   }
@@ -105,15 +104,8 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
 
   // Storages and values.
   Tape::Tensor look_up(const at::Tensor& tensor, Use use);
-  TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);
-  TapeValueId written_out_of_sight(TapeValueId was, StorageId memory, const at::Tensor& tensor);
-  TapeValueId replace_given(TapeValueId was, StorageId memory, const at::Tensor& tensor,
-                            Tape::Given::Why why);
   void note_versions();
   void note_final_versions();
-  TapeValueId look_up_non_owning(StorageId memory, const at::Tensor& tensor);
-  bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
-  static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes);
 
   // Operators.
   void run_unseen(const OperatorCall& call);
@@ -146,7 +138,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
-  static at::Tensor copy_of(const at::Tensor& tensor);
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
   bool is_in_flight(TapeValueId value) const;
 
@@ -159,6 +150,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   TapeTables tables_;
   TapeValues values_;
   PendingWrites pending_writes_;
+  TapeLookup lookup_;
   const std::string& region_;
   PolicyRegion policy_region_;
   const Options options_;

@@ -2,7 +2,12 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/tape_recording/tape_values.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/clone.h>
+
 #include <utility>
+
+#include "reprise/engine/operators/interception.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -24,6 +29,12 @@ at::Tensor parameter_of(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+at::Tensor TapeValues::copy_of(const at::Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView unseen_by_autograd;
+  const InterceptionScope unseen(nullptr);
+  return at::clone(tensor);
+}
 
 StorageId TapeValues::key_of(const at::Tensor& tensor) {
   return is_dense(tensor) ? storage_id_of(tensor) : tensor.unsafeGetTensorImpl();

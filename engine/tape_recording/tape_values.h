@@ -52,6 +52,9 @@ class TapeValues {
   // Returns the storage, or, without a usable one, the tensor itself.
   static StorageId key_of(const at::Tensor& tensor);
 
+  // Returns a copy that no operator's interceptor sees, without graph.
+  static at::Tensor copy_of(const at::Tensor& tensor);
+
   // Returns null for memory that the region has not met.
   const Memory* find(StorageId memory) const {
     const auto found = memory_.find(memory);

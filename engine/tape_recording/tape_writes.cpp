@@ -2,10 +2,6 @@
 // Copyright 2026 The Reprise Authors
 //
 // The effect of writes in place on the values of a tape.
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/clone.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -18,12 +14,6 @@ namespace {
 using Why = Tape::Given::Why;
 
 }  // namespace
-
-at::Tensor TapeRecorder::copy_of(const at::Tensor& tensor) {
-  const at::AutoDispatchBelowADInplaceOrView unseen_by_autograd;
-  const InterceptionScope unseen(nullptr);
-  return at::clone(tensor);
-}
 
 void TapeRecorder::note_target(const at::Tensor& tensor, TapeValueId value) {
   const bool is_known =
@@ -70,12 +60,12 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
     before.parameter.reset();
     const at::Tensor state = call == nullptr ? write.tensor : state_of(*call, write);
     if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
-      before.kept = KeptResult(copy_of(state));
+      before.kept = KeptResult(TapeValues::copy_of(state));
       before.geometry = tables_.geometry_of(write.tensor);
       return;
     }
     const bool is_storage = before.geometry != Tape::kNone;
-    before.kept = KeptResult(copy_of(is_storage ? flat(write.tensor) : write.tensor));
+    before.kept = KeptResult(TapeValues::copy_of(is_storage ? flat(write.tensor) : write.tensor));
     before.geometry = is_storage ? tables_.geometry_of(before.kept.alias) : GeometryId();
   } else if (is_run_again) {
     before.why = Why::kScratch;
@@ -121,7 +111,7 @@ void TapeRecorder::prepare_write_inside(const Written& write) {
   }
   const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
   if (creator.is_forced || is_must(creator.decision)) {
-    kept->kept = KeptResult(copy_of(kept->kept.alias), kept->kept.store);
+    kept->kept = KeptResult(TapeValues::copy_of(kept->kept.alias), kept->kept.store);
     kept->geometry = tables_.geometry_of(kept->kept.alias);
   } else {
     values_.forget(write.before);
@@ -172,7 +162,7 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
   info.unfilled_bytes =
       std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
   info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
-  info.sample = samples_now_ ? sample_of(write.tensor, info.is_factorys) : 0;
+  info.sample = samples_now_ ? TapeLookup::sample_of(write.tensor, info.is_factorys) : 0;
   tape_.writes.push_back({write.before, after});
   const Tape::Given* const kept = values_.input(write.before);
   if (kept != nullptr && kept->kept.alias.defined() && !before.is_read) {

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/tape_recording/tape_lookup.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <cstring>
+
+namespace reprise::engine_internal {
+namespace {
+
+using Why = Tape::Given::Why;
+
+bool is_leaf_with_gradient(const at::Tensor& tensor) {
+  return tensor.is_leaf() && tensor.requires_grad();
+}
+
+// Parameters belong to the model in any case.
+bool reads_non_owning(const at::Tensor& tensor) {
+  return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_non_owning(tensor);
+}
+
+bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
+  return one.is_cpu() && other.is_cpu() && one.nbytes() == other.nbytes() &&
+         (one.nbytes() == 0 ||
+          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0);
+}
+
+bool is_whole_storage(const at::Tensor& tensor) {
+  return tensor.nbytes() == tensor.storage().nbytes();
+}
+
+}  // namespace
+
+TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
+  const TapeValues::Memory* const known = values_.find(TapeValues::key_of(tensor));
+  const bool is_statistic = use == Use::kReadStatistics && (known == nullptr || known->is_outside);
+  const bool is_copied = is_statistic || (is_read(use) && reads_non_owning(tensor));
+  const TapeValueId value = value_of(tensor, is_read(use) ? Use::kRead : use, is_copied);
+  Found found{{value, is_dense(tensor) ? tables_.geometry_of(tensor) : GeometryId()}};
+  TapeValues::Info& info = values_[value];
+  if (is_read(use) && !info.is_read) {
+    info.is_read = true;
+    found.is_first_read = true;
+    if (tape_.values[value].op == Tape::kNone && !is_copied && !is_leaf_with_gradient(tensor)) {
+      info.sample = sample_of(tensor, /*of_all_bytes=*/false);
+    }
+  }
+  return found;
+}
+
+TapeValueId TapeLookup::value_of(const at::Tensor& tensor, Use use, bool is_copied) {
+  const StorageId memory = TapeValues::key_of(tensor);
+  if (is_copied) {
+    return copy_non_owning(memory, tensor);
+  }
+  const TapeValues::Memory* const found = values_.find(memory);
+  if (found == nullptr) {
+    return values_.add_input(memory, tensor, Why::kOutside);
+  }
+  const TapeValueId current = found->current;
+  if (found->is_outside) {
+    return check_unchanged(current, memory, tensor);
+  }
+  return is_written_out_of_sight(current, tensor, use)
+             ? written_out_of_sight(current, memory, tensor)
+             : current;
+}
+
+bool TapeLookup::is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor,
+                                         Use use) const {
+  const TapeValues::Info& info = values_[value];
+  const bool is_overwritten = use == Use::kOverwritten;
+  if (is_overwritten && is_whole_storage(tensor)) {
+    return false;
+  }
+  if (info.unfilled_bytes > 0 && !is_overwritten) {
+    return true;
+  }
+  if (!tensor.is_cpu()) {
+    return info.is_factorys && use == Use::kRead;
+  }
+  return info.sample != 0 && info.sample != sample_of(tensor, info.is_factorys);
+}
+
+TapeValueId TapeLookup::written_out_of_sight(TapeValueId was, StorageId memory,
+                                             const at::Tensor& tensor) {
+  const Tape::Given* const kept = values_.input(was);
+  if (kept != nullptr && kept->kept.alias.defined()) {
+    values_.forget(was);
+  }
+  return replace(was, memory, tensor, Why::kOutOfSight);
+}
+
+TapeValueId TapeLookup::replace(TapeValueId was, StorageId memory, const at::Tensor& tensor,
+                                Why why) {
+  const TapeValueId now = values_.add_input(memory, tensor, why);
+  values_[now].sample = sample_of(tensor, /*of_all_bytes=*/false);
+  if (values_[was].saved_at_version == version_of(tensor)) {
+    pending_writes_.move_slots(was, now);
+  }
+  return now;
+}
+
+TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tensor) {
+  const TapeValues::Memory* const found = values_.find(memory);
+  const at::Tensor now = flat(tensor);
+  if (found != nullptr) {
+    const Tape::Given* const known = values_.input(found->current);
+    if (known != nullptr && known->why == Why::kCopied && is_same_memory(known->kept.alias, now)) {
+      return found->current;
+    }
+  }
+  const TapeValueId value = values_.add_input(memory, tensor, Why::kCopied);
+  Tape::Given& copied = *values_.input(value);
+  copied.kept = KeptResult(TapeValues::copy_of(now));
+  copied.geometry = tables_.geometry_of(now);
+  return value;
+}
+
+TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,
+                                        const at::Tensor& tensor) {
+  Tape::Given& was = *values_.input(value);
+  if (was.why == Why::kCopied) {
+    const bool is_same = is_same_memory(was.kept.alias, flat(tensor));
+    return is_same ? value : values_.add_input(memory, tensor, Why::kOutside);
+  }
+  if (was.kept.is_mutated()) {
+    was.lost = describe_loss(was);
+    return values_.add_input(memory, tensor, was.why);
+  }
+  const MemorySample sample = values_[value].sample;
+  if (sample == 0 || sample == sample_of(tensor, /*of_all_bytes=*/false)) {
+    return value;
+  }
+  was.lost = c10::str(TensorMetadata(tensor).to_string(),
+                      ", which has been written through a pointer since it was read");
+  return replace(value, memory, tensor, was.why);
+}
+
+}  // namespace reprise::engine_internal

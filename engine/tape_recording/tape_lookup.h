@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The value of the tape that a tensor's memory holds, and the detection of writes outside the
+// dispatcher.
+//
+// Note [Out of sight]: memory from empty() that is read before operators have filled it has been
+// filled through a pointer. Other results on the CPU are sampled, and compared when they are read,
+// saved, or partly overwritten. Results made of constants alone, as by zeros_like(), are made to be
+// filled, and compared as a whole; on a device, where a comparison would have to synchronise, they
+// count as filled when they are read. A value that was found to be written is a tape input from
+// then on. Slots that look at it hold the written contents, as SavedVariables do without
+// checkpointing.
+#ifndef REPRISE_ENGINE_TAPE_RECORDING_TAPE_LOOKUP_H_
+#define REPRISE_ENGINE_TAPE_RECORDING_TAPE_LOOKUP_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_recording/pending_writes.h"
+#include "reprise/engine/tape_recording/tape_tables.h"
+#include "reprise/engine/tape_recording/tape_values.h"
+#include "reprise/engine/watch/memory_sample.h"
+
+namespace reprise::engine_internal {
+
+// Lives as long as forward, on its thread.
+class TapeLookup {
+ public:
+  // The use of a tensor by an operator, or by autograd, which reads it. A target is modified or
+  // overwritten; statistics that an operator reads are copied.
+  enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
+  static bool is_read(Use use) { return use == Use::kRead || use == Use::kReadStatistics; }
+
+  struct Found {
+    Tape::Tensor tensor;
+    bool is_first_read = false;
+  };
+
+  // All must outlive this.
+  TapeLookup(Tape& tape, TapeTables& tables, TapeValues& values, PendingWrites& pending_writes)
+      : tape_(tape), tables_(tables), values_(values), pending_writes_(pending_writes) {}
+
+  Found find(const at::Tensor& tensor, Use use);
+
+  // Returns 0 for memory that cannot be sampled.
+  static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes) {
+    return is_dense(tensor) ? sample_memory(tensor, of_all_bytes) : 0;
+  }
+
+ private:
+  TapeValueId value_of(const at::Tensor& tensor, Use use, bool is_copied);
+  // The owner of the memory may write to it or free it unseen: each state of it is copied.
+  TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor);
+  // A value from outside that has been modified since the region read it is a new value.
+  TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);
+  bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
+  // A result that the policy retains in its own memory has been overwritten as well: it is
+  // recomputed.
+  TapeValueId written_out_of_sight(TapeValueId was, StorageId memory, const at::Tensor& tensor);
+  // A write that version counters do not count is visible in the tensors that autograd has saved.
+  TapeValueId replace(TapeValueId was, StorageId memory, const at::Tensor& tensor,
+                      Tape::Given::Why why);
+
+  Tape& tape_;
+  TapeTables& tables_;
+  TapeValues& values_;
+  PendingWrites& pending_writes_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_RECORDING_TAPE_LOOKUP_H_
