@@ -143,7 +143,15 @@ function(reprise_test)
   add_custom_command(TARGET ${ARG_NAME} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${ARG_NAME}>" "-DOUTPUT=${suites}"
       "-DPROPERTIES=${properties}" -P "${PROJECT_SOURCE_DIR}/cmake/AddSuites.cmake")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${suites}")
+  # The program may not have been built when ctest reads this.
+  set(include "${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}_include.cmake")
+  file(WRITE "${include}" "if(EXISTS \"${suites}\")
+  include(\"${suites}\")
+else()
+  add_test(${ARG_NAME}_NOT_BUILT ${ARG_NAME}_NOT_BUILT)
+endif()
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${include}")
 endfunction()
 
 # reprise_bench(NAME scaling SOURCES scaling.cpp LINKS benchmark::benchmark)
