@@ -20,11 +20,9 @@ class FunctionSession final : public SessionRecomputation {
       : record_(record), function_(function) {}
 
   FilledSlots fill(const SlotRequest& request) override {
-    const auto replay = std::make_shared<FunctionReplay>(record_, function_, request.all());
+    const auto replay =
+        std::make_shared<FunctionReplay>(record_, function_, request.all(), request.is_last);
     replay->run();
-    if (function_.trace && function_.trace->is_complete && request.is_last) {
-      function_.trace->drop_kept();  // unless forward still runs
-    }
     return replay->take_values();
   }
 

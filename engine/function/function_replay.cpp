@@ -94,10 +94,12 @@ std::optional<ReplayWatch> make_watch(const RegionRecord& record, const Function
 
 }  // namespace
 
-FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted)
+FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted,
+                               bool is_last)
     : record_(record),
       function_(function),
       wanted_(std::move(wanted)),
+      is_last_(is_last),
       uninterruptible_(record.early_stop ? slots_of_custom_functions(record) : SlotSet()),
       watch_(make_watch(record, function)),
       effects_(record.name, watch_ ? &*watch_ : nullptr),
@@ -246,8 +248,9 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   };
   OperatorInterceptor* interceptor = &effects_;
   if (function_.trace) {
+    const bool is_last = is_last_ && function_.trace->is_complete;  // forward has ended
     interceptor =
-        &selective_.emplace(*function_.trace, record_.name, effects_, record_.stats.get());
+        &selective_.emplace(*function_.trace, is_last, record_.name, effects_, record_.stats.get());
   }
   if (watch_) {
     effects_.reserve(inputs.size() + function_.watched->operators.size());

@@ -35,8 +35,9 @@ namespace reprise::engine_internal {
 class FunctionReplay final : public hooks_internal::HookProvider,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
-  // wanted: for each slot now in the record, whether its tensor is needed.
-  FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted);
+  // wanted: for each slot now in the record, whether its tensor is needed. is_last: see
+  // SlotRequest.
+  FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted, bool is_last);
 
   // Throws MutationError, DeterminismError, or an exception of the region's code (translated to
   // CheckpointError if it is not derived from std::exception).
@@ -69,6 +70,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   RegionRecord& record_;
   FunctionRecord& function_;
   const SlotSet wanted_;
+  const bool is_last_;
   SlotId last_needed_{0};             // the last slot that is wanted, or behind a transfer
   SlotSet uninterruptible_;           // the slots whose nodes must not be interrupted
   std::thread::id thread_;            // that runs the region's code

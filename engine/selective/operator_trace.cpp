@@ -59,21 +59,25 @@ ResultList::Range ResultList::append(const ResultList& other, const Range& range
   return copied;
 }
 
-std::shared_ptr<const OperatorTrace::Kept> OperatorTrace::kept() const {
-  const MutexLock lock(mutex_);
+bool OperatorTrace::is_usable() const {
   const auto is_mutated = [](const auto& entry) {
     return std::any_of(entry.second.begin(), entry.second.end(),
                        [](const KeptResult& result) { return result.is_mutated(); });
   };
-  const bool unusable =
-      kept_ && allow_mutation_ && std::any_of(kept_->begin(), kept_->end(), is_mutated);
-  return unusable ? nullptr : kept_;
+  return !(kept_ && allow_mutation_ && std::any_of(kept_->begin(), kept_->end(), is_mutated));
 }
 
-void OperatorTrace::drop_kept() {
-  std::shared_ptr<Kept> dropped;  // freed after the lock
+std::shared_ptr<const OperatorTrace::Kept> OperatorTrace::kept() const {
   const MutexLock lock(mutex_);
-  dropped.swap(kept_);
+  return is_usable() ? kept_ : nullptr;
+}
+
+std::shared_ptr<OperatorTrace::Kept> OperatorTrace::take_kept() {
+  std::shared_ptr<Kept> taken;  // if unusable, freed after the lock
+  const MutexLock lock(mutex_);
+  const bool are_usable = is_usable();
+  taken.swap(kept_);
+  return are_usable ? std::move(taken) : nullptr;
 }
 
 }  // namespace reprise::engine_internal

@@ -118,9 +118,12 @@ class OperatorTrace {
   // Returns null if the retained results have been released, or modified while that is allowed:
   // then each operator has to run.
   std::shared_ptr<const Kept> kept() const ABSL_LOCKS_EXCLUDED(mutex_);
-  void drop_kept() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns the same, and retains nothing.
+  std::shared_ptr<Kept> take_kept() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  bool is_usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const bool allow_mutation_;
   mutable Mutex mutex_;
   std::shared_ptr<Kept> kept_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Kept>();

@@ -36,13 +36,14 @@ at::Tensor empty_like(const TensorMetadata& metadata) {
 
 }  // namespace
 
-SelectiveReplay::SelectiveReplay(const OperatorTrace& trace, const std::string& region,
+SelectiveReplay::SelectiveReplay(OperatorTrace& trace, bool is_last, const std::string& region,
                                  ReplayEffects& effects, RegionStats* stats)
     : trace_(trace),
       region_(region),
       effects_(effects),
       stats_(stats),
-      kept_(trace.kept()),
+      taken_(is_last ? trace.take_kept() : nullptr),
+      kept_(is_last ? taken_ : trace.kept()),
       backward_(hooks_internal::current_backward()) {}
 
 void SelectiveReplay::intercept(const OperatorCall& call) {
@@ -234,6 +235,9 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
   effects_.adopt(tensor);
   if (!trace_.is_complete && !kept.is_snapshot) {
     shared_.push_back(storage_id_of(tensor));
+  }
+  if (taken_ != nullptr) {
+    taken_->at(next_)[ordinal] = {};
   }
   return tensor;
 }

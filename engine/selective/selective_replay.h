@@ -25,9 +25,10 @@ namespace reprise::engine_internal {
 // Lives for one replay, on its thread.
 class SelectiveReplay final : public OperatorInterceptor {
  public:
+  // is_last: no later replay will ask, so that retained results are released as they are supplied.
   // effects: runs the operators. stats: null if no report is collected. All must outlive this.
-  SelectiveReplay(const OperatorTrace& trace, const std::string& region, ReplayEffects& effects,
-                  RegionStats* stats);
+  SelectiveReplay(OperatorTrace& trace, bool is_last, const std::string& region,
+                  ReplayEffects& effects, RegionStats* stats);
 
   // Throws DeterminismError or MutationError.
   void intercept(const OperatorCall& call) override;
@@ -58,6 +59,7 @@ class SelectiveReplay final : public OperatorInterceptor {
   const std::string& region_;
   ReplayEffects& effects_;
   RegionStats* const stats_;
+  const std::shared_ptr<OperatorTrace::Kept> taken_;  // null unless this is the last replay
   const std::shared_ptr<const OperatorTrace::Kept> kept_;
   const int backward_;
   TracedOperatorId next_{0};

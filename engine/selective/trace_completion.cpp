@@ -32,8 +32,43 @@ void TraceRecorder::need_dead_ends() {
     // A store may hold the memory as well.
     const bool may_be_dead =
         (result != nullptr && result->stored) || value.storage.use_count() <= ours;
-    value.is_needed = value.is_needed || (!value.is_used && may_be_dead);
+    const bool may_be_read = value.bytes > 0;  // batch-norm allocates nothing on the CPU
+    value.is_needed = value.is_needed || (may_be_read && !value.is_used && may_be_dead);
   }
+}
+
+// No replay runs the operator, so that it needs none of the retained results that the operator
+// reads.
+void TraceRecorder::note_releasable(const TracedOperator& op) {
+  for (const TracedValueId id : op.inputs) {
+    const bool is_known =
+        std::find(releasable_.begin(), releasable_.end(), id) != releasable_.end();
+    if (!is_known && kept(values_[id]) != nullptr) {
+      releasable_.push_back(id);
+    }
+  }
+}
+
+// Releases retained results that nobody else owns, if no replay needs them: then no operator can
+// read or save them any more. complete() would release them as well, but forward would hold them up
+// to its end.
+void TraceRecorder::release_unreachable() {
+  std::erase_if(releasable_, [this](TracedValueId id) {
+    const Value& value = values_[id];
+    KeptResult* const result = kept(value);
+    const bool may_be_needed = result == nullptr || value.is_needed || value.is_read ||
+                               !value.writers.empty() || !result->alias.defined() ||
+                               result->is_snapshot || result->is_in_flight ||
+                               is_must(trace_.operators[value.creator].decision);
+    if (may_be_needed) {
+      return true;
+    }
+    if (value.storage.use_count() > 1) {
+      return false;
+    }
+    *result = {};
+    return true;
+  });
 }
 
 // From the last operator to the first: a needed value makes the inputs of its operator needed,

@@ -104,6 +104,8 @@ void TraceRecorder::finish_last() {
   }
   if (op.plan == Plan::kRun) {
     run(last_index());
+  } else {
+    note_releasable(op);
   }
 }
 

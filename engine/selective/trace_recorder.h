@@ -130,6 +130,8 @@ class TraceRecorder final : public DecisionTarget {
   bool is_in_flight(const Value& value) const;
   void overwrite(Value& value);
   void note_version_later(const Value& value);
+  void note_releasable(const TracedOperator& op);
+  void release_unreachable();
   void note_final_versions();
   void unkeep_what_pointers_wrote();
   bool let_follow(TracedOperatorId index, Value& value, const at::Tensor& written);
@@ -158,6 +160,7 @@ class TraceRecorder final : public DecisionTarget {
   absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
   base_internal::IdVector<TracedValueId, Value> values_;
   std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results
+  std::vector<TracedValueId> releasable_;  // see release_unreachable()
 };
 
 }  // namespace reprise::engine_internal

@@ -154,6 +154,7 @@ void TraceRecorder::note_versions() {
     }
   }
   written_now_.clear();
+  release_unreachable();
 }
 
 void TraceRecorder::note_version_later(const Value& value) {

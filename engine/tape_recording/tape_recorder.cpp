@@ -104,12 +104,14 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       tape_.random.push_back(std::move(*draw));
     }
     policy_region_.decide(call, arguments);
+    values_.note_reader(tape_.operators.back());
   }
 }
 
 void TapeRecorder::note_versions() {
   settle();
   pending_writes_.settle();
+  values_.release_unreachable();
 }
 
 Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {

@@ -27,6 +27,7 @@ class TapeValues {
  public:
   struct Info {
     bool is_read = false;
+    bool is_read_by_replays = false;  // by an operator whose results are not retained
     bool has_unset_parts = false;
     bool is_factorys = false;    // made of constants alone, as by zeros(): probably to be filled
     bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
@@ -95,6 +96,12 @@ class TapeValues {
   void put_away(TapeValueId value);
   void forget(TapeValueId value) { tape_.given.erase(value); }
 
+  // The policy's answer for the operator has been applied: notes the values that it reads.
+  void note_reader(const Tape::Operator& op);
+  // Releases retained results that nobody else owns and that no replay needs: no operator can read
+  // or save them any more. The tape is trimmed when forward ends, but would hold them up to then.
+  void release_unreachable();
+
  private:
   TapeValueId add(StorageId memory, const at::Tensor& tensor, Tape::Value value, bool is_outside);
 
@@ -104,6 +111,7 @@ class TapeValues {
   absl::flat_hash_map<StorageId, Memory> memory_;
   base_internal::IdVector<TapeValueId, Info> info_;
   std::vector<TapeValueId> outside_;
+  std::vector<TapeValueId> releasable_;      // see release_unreachable()
   std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
 };
 

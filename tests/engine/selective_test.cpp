@@ -42,6 +42,30 @@ TEST_F(SelectiveTest, RandomOperatorsAreExactWhicheverAreKept) {
   }
 }
 
+// The products are kept, and the relus save their own results: both at once would be twice as much.
+TEST_F(SelectiveTest, ReleasesKeptResultsAsTheLastReplayUsesThem) {
+  constexpr int kLayers = 8;
+  const at::Tensor w = torch::randn({32, 32});
+  const auto code = [w](const at::Tensor& t) {
+    at::Tensor h = t;
+    for (int i = 0; i < kLayers; ++i) {
+      h = at::relu(h.mm(w));
+    }
+    return h;
+  };
+  const at::Tensor x = leaf({32, 32});
+  const Tensors expected = gradients(code(x), {x});
+  const at::Tensor loss = checkpoint({.policy = policies::save_matmuls()}, code, x).sum();
+  const auto peak_of_backward = [&](bool keeps_graph) {
+    const std::int64_t before = live_cpu_bytes();
+    reset_peak_cpu_memory();
+    expect_same_bits(torch::autograd::grad({loss}, {x}, {}, keeps_graph), expected);
+    return (cpu_memory().peak_bytes - before) / static_cast<std::int64_t>(x.nbytes());
+  };
+  EXPECT_EQ(peak_of_backward(/*keeps_graph=*/true), kLayers + 1);
+  EXPECT_EQ(peak_of_backward(/*keeps_graph=*/false), 1);
+}
+
 TEST_F(SelectiveTest, SavingEverythingKeepsNoMoreThanAutogradWould) {
   const auto code = [](const at::Tensor& t) {
     return ((t.sin() + 1).exp() * 2 - 3).sigmoid().reshape({64, 16}).add(1).tanh();
@@ -57,6 +81,50 @@ TEST_F(SelectiveTest, SavingEverythingKeepsNoMoreThanAutogradWould) {
   const std::int64_t plain = kept([&] { return code(x); });
   EXPECT_EQ(kept([&] { return checkpoint({.policy = policies::save_everything()}, code, x); }),
             plain);
+}
+
+// Results that nothing needs are released while forward runs.
+TEST_F(SelectiveTest, SavingEverythingPeaksAsAutogradDoes) {
+  const at::Tensor w = torch::randn({32, 32});
+  const auto code = [w](const at::Tensor& t) {
+    at::Tensor h = t;
+    for (int i = 0; i < 8; ++i) {
+      h = at::relu(h.mm(w));
+    }
+    return h;
+  };
+  const at::Tensor x = leaf({32, 32});
+  const Tensors expected = gradients(code(x), {x});
+  const auto peak_of = [&](auto forward) {
+    const std::int64_t before = live_cpu_bytes();
+    reset_peak_cpu_memory();
+    const at::Tensor y = forward();
+    const std::int64_t peak = cpu_memory().peak_bytes - before;
+    expect_same_bits(gradients(y, {x}), expected);
+    return peak / static_cast<std::int64_t>(x.nbytes());
+  };
+  const std::int64_t plain = peak_of([&] { return code(x); });
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    const CheckpointOptions options{.policy = policies::save_everything(), .replay = replay};
+    EXPECT_EQ(peak_of([&] { return checkpoint(options, code, x); }), plain);
+  }
+}
+
+// Of a convolution, a batch norm and a relu autograd does not save the second one's result.
+TEST_F(SelectiveTest, SavingEverythingKeepsNoResultOfABatchNorm) {
+  torch::nn::Conv2d conv(torch::nn::Conv2dOptions(4, 4, 3).padding(1));
+  torch::nn::BatchNorm2d norm(4);
+  auto code = [conv, norm](const at::Tensor& t) mutable { return at::relu(norm(conv(t))); };
+  const at::Tensor x = leaf({2, 4, 16, 16});
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    code(x).sum().backward();  // allocates gradients
+    const std::int64_t before = live_cpu_bytes();
+    const at::Tensor y =
+        checkpoint({.policy = policies::save_everything(), .replay = replay}, code, x);
+    const auto units = (live_cpu_bytes() - before) / static_cast<std::int64_t>(x.nbytes());
+    EXPECT_EQ(units, 2);
+    y.sum().backward();
+  }
 }
 
 // So it is where results are looked at through views, as between the heads of attention.
