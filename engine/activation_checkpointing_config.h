@@ -99,8 +99,8 @@ REPRISE_API void reset_configuration();
 // Throws: as configure_checkpointing().
 class [[nodiscard]] REPRISE_API ConfigurationGuard {
  public:
-  explicit ConfigurationGuard(const ActivationCheckpointingConfig& config,
-                              std::shared_ptr<ActivationStore> partitioned = nullptr);
+  [[nodiscard]] explicit ConfigurationGuard(const ActivationCheckpointingConfig& config,
+                                            std::shared_ptr<ActivationStore> partitioned = nullptr);
   ~ConfigurationGuard();
   ConfigurationGuard(const ConfigurationGuard&) = delete;
   ConfigurationGuard& operator=(const ConfigurationGuard&) = delete;

@@ -175,7 +175,7 @@ struct CheckpointOptions {
 // thread. The innermost guard takes precedence. The value is fixed at forward.
 class [[nodiscard]] REPRISE_API EarlyStopGuard {
  public:
-  explicit EarlyStopGuard(bool enabled);
+  [[nodiscard]] explicit EarlyStopGuard(bool enabled);
   ~EarlyStopGuard();
   EarlyStopGuard(const EarlyStopGuard&) = delete;
   EarlyStopGuard& operator=(const EarlyStopGuard&) = delete;

@@ -50,7 +50,7 @@ class [[nodiscard]] REPRISE_API CheckpointScope {
   // Throws: std::invalid_argument for contradictory options; c10::Error if saved-tensor hooks are
   //   disabled on this thread.
   // Stream: the recomputation runs on the stream of the node that asks first; does not synchronise.
-  explicit CheckpointScope(CheckpointOptions options = {});
+  [[nodiscard]] explicit CheckpointScope(CheckpointOptions options = {});
 
   // Ends the region, unless close() has.
   //

@@ -38,7 +38,7 @@ REPRISE_API void set_checkpoint_debug_enabled(std::optional<bool> enabled) noexc
 // starts on this thread. The innermost guard takes precedence.
 class [[nodiscard]] REPRISE_API DebugModeGuard {
  public:
-  explicit DebugModeGuard(bool enabled);
+  [[nodiscard]] explicit DebugModeGuard(bool enabled);
   ~DebugModeGuard();
   DebugModeGuard(const DebugModeGuard&) = delete;
   DebugModeGuard& operator=(const DebugModeGuard&) = delete;

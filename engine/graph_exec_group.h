@@ -67,7 +67,7 @@ class REPRISE_API GraphExecGroup {
 // Throws: CheckpointError if a group is already entered on this thread: groups do not nest.
 class [[nodiscard]] REPRISE_API GraphExecGroupGuard {
  public:
-  explicit GraphExecGroupGuard(GraphExecGroup& group);
+  [[nodiscard]] explicit GraphExecGroupGuard(GraphExecGroup& group);
   ~GraphExecGroupGuard();
   GraphExecGroupGuard(const GraphExecGroupGuard&) = delete;
   GraphExecGroupGuard& operator=(const GraphExecGroupGuard&) = delete;

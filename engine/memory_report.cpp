@@ -78,6 +78,14 @@ std::string MemoryReport::to_string() const {
         << mebibytes(region.kept_bytes) << std::setw(9) << region.replays << std::setw(12)
         << milliseconds(region.replay_time) << '\n';
   }
+  for (const RegionReport& region : regions) {
+    if (region.keeps_more_than_autograd()) {
+      out << "warning: region '" << region.name << "' keeps " << mebibytes(region.kept_bytes)
+          << " MiB, and autograd alone would keep " << mebibytes(region.dropped_bytes)
+          << " MiB: its inputs and the results that its policy insists on are larger than what it "
+             "drops. Do not make it a region, or save less\n";
+    }
+  }
   return out.str();
 }
 

@@ -73,13 +73,18 @@ struct RegionReport {
   // any region (`Policy::unmatched`).
   std::vector<OperatorReport> operators;
   std::vector<std::string> unmatched;
+
+  // Returns whether the regions need more memory than without checkpointing: autograd would have
+  // saved less than they keep.
+  [[nodiscard]] bool keeps_more_than_autograd() const { return kept_bytes > dropped_bytes; }
 };
 
 struct MemoryReport {
   std::vector<DeviceMemory> devices;
   std::vector<RegionReport> regions;  // in the order of their first forward
 
-  // Returns a human-readable table of devices and regions.
+  // Returns a human-readable table of devices and regions, with a warning for each region that
+  // keeps more than autograd would.
   [[nodiscard]] REPRISE_API std::string to_string() const;
   // Returns human-readable tables, one per region with a policy: the decision for each operator,
   // and its cost.
@@ -101,7 +106,7 @@ struct MemoryReport {
 // is destroyed.
 class [[nodiscard]] REPRISE_API MemoryReportGuard {
  public:
-  MemoryReportGuard();
+  [[nodiscard]] MemoryReportGuard();
   ~MemoryReportGuard();
   MemoryReportGuard(const MemoryReportGuard&) = delete;
   MemoryReportGuard& operator=(const MemoryReportGuard&) = delete;

@@ -41,7 +41,7 @@ class ThreadStackEntry;
 // others of the region. No effect outside of regions and in regions without a policy. Guards nest.
 class [[nodiscard]] REPRISE_API PolicyBypassGuard {
  public:
-  PolicyBypassGuard();
+  [[nodiscard]] PolicyBypassGuard();
   ~PolicyBypassGuard();
   PolicyBypassGuard(const PolicyBypassGuard&) = delete;
   PolicyBypassGuard& operator=(const PolicyBypassGuard&) = delete;

@@ -33,6 +33,8 @@ std::vector<std::unique_ptr<StoredTensor>> ActivationStore::put_all(
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): overriders store it
+bool ActivationStore::copies_on_device(const at::Tensor& /*tensor*/) const { return false; }
+
 std::shared_ptr<ActivationStore> ActivationStore::followed_by(std::shared_ptr<ActivationStore>) {
   throw std::invalid_argument(
       "[stores] this store hands nothing on, so that no other can follow it; put it last in a row "

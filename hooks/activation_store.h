@@ -89,6 +89,11 @@ class REPRISE_API ActivationStore {
   virtual std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
                                                              const std::string& owner);
 
+  // Returns whether put() allocates memory on the tensor's device, for a copy or a packed form. A
+  // guard or a region then puts the tensor when nobody else owns its memory any more: until then a
+  // copy would come on top. False by default, for stores that move tensors elsewhere or alias them.
+  [[nodiscard]] virtual bool copies_on_device(const at::Tensor& tensor) const;
+
   // Returns a store like this one that forwards (see stores.h) to `next`, after the stores that
   // this one forwards to already.
   //

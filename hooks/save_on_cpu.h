@@ -47,7 +47,7 @@ struct SaveOnCpuOptions {
 // Stream: the current stream waits for each copy to the host; the host waits for none.
 class [[nodiscard]] REPRISE_API SaveOnCpuGuard {
  public:
-  explicit SaveOnCpuGuard(SaveOnCpuOptions options = {});
+  [[nodiscard]] explicit SaveOnCpuGuard(SaveOnCpuOptions options = {});
   ~SaveOnCpuGuard();
   SaveOnCpuGuard(const SaveOnCpuGuard&) = delete;
   SaveOnCpuGuard& operator=(const SaveOnCpuGuard&) = delete;

@@ -91,7 +91,8 @@ class [[nodiscard]] REPRISE_API SavedTensorHooksGuard {
 
  private:
   struct Private {};
-  SavedTensorHooksGuard(std::shared_ptr<hooks_internal::TensorPacker> packer, Private);
+  [[nodiscard]] SavedTensorHooksGuard(std::shared_ptr<hooks_internal::TensorPacker> packer,
+                                      Private);
 
   std::unique_ptr<hooks_internal::HookScope> scope_;
 };
@@ -111,7 +112,7 @@ void register_saved_tensor_hooks(torch::autograd::SavedVariable& saved, Pack pac
 // Throws: the same c10::Error if hooks are active.
 class [[nodiscard]] REPRISE_API DisableSavedTensorHooksGuard {
  public:
-  explicit DisableSavedTensorHooksGuard(const std::string& message);
+  [[nodiscard]] explicit DisableSavedTensorHooksGuard(const std::string& message);
   ~DisableSavedTensorHooksGuard();
   DisableSavedTensorHooksGuard(const DisableSavedTensorHooksGuard&) = delete;
   DisableSavedTensorHooksGuard& operator=(const DisableSavedTensorHooksGuard&) = delete;

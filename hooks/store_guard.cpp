@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/stored/deferred_tensor.h"
 #include "reprise/hooks/stored/store_hooks.h"
 
 namespace reprise {
@@ -48,6 +50,10 @@ std::shared_ptr<HookProvider> make_provider(std::shared_ptr<ActivationStore> sto
 StoreGuard::StoreGuard(std::shared_ptr<ActivationStore> store, StoreGuardOptions options)
     : scope_(std::make_unique<HookScope>(make_provider(std::move(store), options))) {}
 
-StoreGuard::~StoreGuard() = default;
+StoreGuard::~StoreGuard() {
+  scope_.reset();
+  const hooks_internal::UnseenScope unseen;
+  hooks_internal::put_waiting();
+}
 
 }  // namespace reprise

@@ -46,7 +46,8 @@ struct StoreGuardOptions {
 //   disabled on this thread. Exceptions of the store surface at the operator, or at backward.
 class [[nodiscard]] REPRISE_API StoreGuard {
  public:
-  explicit StoreGuard(std::shared_ptr<ActivationStore> store, StoreGuardOptions options = {});
+  [[nodiscard]] explicit StoreGuard(std::shared_ptr<ActivationStore> store,
+                                    StoreGuardOptions options = {});
   ~StoreGuard();
   StoreGuard(const StoreGuard&) = delete;
   StoreGuard& operator=(const StoreGuard&) = delete;

@@ -40,7 +40,7 @@ class ThreadStackEntry;
 class [[nodiscard]] REPRISE_API NameScope {
  public:
   // Throws: std::invalid_argument if the name is empty, begins or ends with '/', or contains "//".
-  explicit NameScope(std::string name);
+  [[nodiscard]] explicit NameScope(std::string name);
   ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;

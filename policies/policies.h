@@ -6,6 +6,10 @@
 // Ready policies of selective checkpointing, by operator, shape, name or tag, and combinators of
 // them. A policy selects the operator results that a region saves; all others are recomputed.
 //
+// A region retains a saved result in the form that takes least: of a matmul and the relu that reads
+// it, the one that backward reads; nothing that no backward reads; and in total no more than a run
+// without checkpointing would, unless a policy insists (MUST_SAVE).
+//
 // Not for meeting a memory budget: no policy knows how much memory is available.
 //
 // Example:
@@ -40,8 +44,9 @@
 
 namespace reprise::policies {
 
-// Return policies that answer PREFER_SAVE and PREFER_RECOMPUTE for each operator. save_everything()
-// may retain more than a run without checkpointing does.
+// Return policies that answer PREFER_SAVE and PREFER_RECOMPUTE for each operator. With
+// save_everything() a region retains as much as a run without checkpointing does, and recomputes
+// next to nothing.
 [[nodiscard]] REPRISE_API PolicyHolder save_everything();
 [[nodiscard]] REPRISE_API PolicyHolder save_nothing();
 

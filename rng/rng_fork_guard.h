@@ -46,13 +46,13 @@ class [[nodiscard]] REPRISE_API RngForkGuard {
   //
   // Throws: as `RngState::capture` and `RngState::restore`; generators that were set already are
   //   then restored.
-  explicit RngForkGuard(const RngSnapshot& start);
+  [[nodiscard]] explicit RngForkGuard(const RngSnapshot& start);
 
   // Captures the states of `generators` and changes nothing. Undefined and repeated generators are
   // ignored.
   //
   // Throws: as `RngState::capture`.
-  explicit RngForkGuard(const std::vector<at::Generator>& generators);
+  [[nodiscard]] explicit RngForkGuard(const std::vector<at::Generator>& generators);
 
   ~RngForkGuard();
   RngForkGuard(const RngForkGuard&) = delete;

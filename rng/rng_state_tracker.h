@@ -73,7 +73,7 @@ class [[nodiscard]] REPRISE_API RngTrackerForkGuard {
 
  private:
   friend class RngStateTracker;
-  explicit RngTrackerForkGuard(std::unique_ptr<rng_internal::Fork> fork);
+  [[nodiscard]] explicit RngTrackerForkGuard(std::unique_ptr<rng_internal::Fork> fork);
 
   std::unique_ptr<rng_internal::Fork> fork_;
 };

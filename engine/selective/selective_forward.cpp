@@ -80,7 +80,7 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   if (!added.is_view && (!added.made.empty() || !added.written.empty())) {
     policy_region_.decide(call, given);
   }
-  recorder_.finish_last();
+  recorder_.finish_last(call.results());
 }
 
 // Replays run it again, whatever the policy answers.

@@ -154,7 +154,9 @@ void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& 
   const auto next_tensor = [&] {
     at::Tensor tensor = kept_tensor(call, ordinal);
     if (!tensor.defined()) {
-      tensor = empty_like(made[ordinal].metadata);
+      const TensorMetadata& metadata = made[ordinal].metadata;
+      // The region's code may fill the memory of a factory through a pointer.
+      tensor = call.traits.is_factory ? empty_like(metadata) : unset_memory_.tensor_like(metadata);
       effects_.adopt(tensor);
       unset_.insert_or_assign(storage_id_of(tensor), weak_storage_of(tensor));
     }
@@ -184,13 +186,15 @@ void SelectiveReplay::copy(const OperatorCall& call) {
   effects_.settle();
   const at::Tensor target = call.argument(call.traits.written_arguments[0]).toTensor();
   const at::Tensor kept = kept_tensor(call, 0);
+  if (unset_.erase(storage_id_of(target)) > 0) {
+    UnsetMemory::allocate(target);
+  }
   if (target.sizes() != kept.sizes()) {
     target.resize_(kept.sizes());
     // With the layout that `out=` gives a tensor that it resizes.
     target.unsafeGetTensorImpl()->set_sizes_and_strides(kept.sizes(), kept.strides());
   }
   target.copy_(kept);
-  unset_.erase(storage_id_of(target));
   leave_out(call);
 }
 

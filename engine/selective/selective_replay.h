@@ -19,6 +19,7 @@
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/selective/operator_trace.h"
+#include "reprise/engine/selective/unset_memory.h"
 
 namespace reprise::engine_internal {
 
@@ -64,6 +65,7 @@ class SelectiveReplay final : public OperatorInterceptor {
   const int backward_;
   TracedOperatorId next_{0};
   bool has_stopped_ = false;
+  UnsetMemory unset_memory_;
   // Tensors that have been supplied while forward runs, and that forward still owns.
   std::vector<StorageId> shared_;
   // Tensors that have been supplied without elements. Weak references prevent the reuse of their

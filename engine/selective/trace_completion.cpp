@@ -37,40 +37,6 @@ void TraceRecorder::need_dead_ends() {
   }
 }
 
-// No replay runs the operator, so that it needs none of the retained results that the operator
-// reads.
-void TraceRecorder::note_releasable(const TracedOperator& op) {
-  for (const TracedValueId id : op.inputs) {
-    const bool is_known =
-        std::find(releasable_.begin(), releasable_.end(), id) != releasable_.end();
-    if (!is_known && kept(values_[id]) != nullptr) {
-      releasable_.push_back(id);
-    }
-  }
-}
-
-// Releases retained results that nobody else owns, if no replay needs them: then no operator can
-// read or save them any more. complete() would release them as well, but forward would hold them up
-// to its end.
-void TraceRecorder::release_unreachable() {
-  std::erase_if(releasable_, [this](TracedValueId id) {
-    const Value& value = values_[id];
-    KeptResult* const result = kept(value);
-    const bool may_be_needed = result == nullptr || value.is_needed || value.is_read ||
-                               !value.writers.empty() || !result->alias.defined() ||
-                               result->is_snapshot || result->is_in_flight ||
-                               is_must(trace_.operators[value.creator].decision);
-    if (may_be_needed) {
-      return true;
-    }
-    if (value.storage.use_count() > 1) {
-      return false;
-    }
-    *result = {};
-    return true;
-  });
-}
-
 // From the last operator to the first: a needed value makes the inputs of its operator needed,
 // unless that operator's results are retained.
 void TraceRecorder::find_needed() {
@@ -217,10 +183,13 @@ void TraceRecorder::need_everything() {
 void TraceRecorder::complete(bool may_pack, RegionStats* stats) {
   note_final_versions();
   unkeep_what_pointers_wrote();
+  frontier_.advance(/*is_over=*/true);
   need_dead_ends();
   find_needed();
   if (has_hidden_writes()) {
     need_everything();
+  } else {
+    drop_excess();
   }
   for (const TracedOperatorId index : trace_.operators.ids()) {
     let_go(index);

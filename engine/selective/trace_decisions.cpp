@@ -94,6 +94,7 @@ bool TraceRecorder::can_unkeep(TracedOperatorId index) const {
                       [&](TracedOperatorId each) { return reads_what_is_lost(each, index); });
 }
 
+// Returns false if that is impossible.
 bool TraceRecorder::unkeep(TracedOperatorId index) {
   if (!trace_.mutable_kept().contains(index)) {
     return true;

@@ -36,6 +36,13 @@ void TraceRecorder::need(StorageId memory) {
   }
 }
 
+void TraceRecorder::note_saved(StorageId memory) {
+  need(memory);
+  if (const auto id = value_in(memory)) {
+    values_[*id].is_saved = true;
+  }
+}
+
 void TraceRecorder::add(TracedOperator op, c10::ArrayRef<c10::IValue> results,
                         const std::vector<std::optional<std::uint32_t>>& result_arguments,
                         const StorageIdList& arguments) {
@@ -87,7 +94,7 @@ void TraceRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::I
   }
 }
 
-void TraceRecorder::finish_last() {
+void TraceRecorder::finish_last(c10::ArrayRef<c10::IValue> results) {
   const TracedOperator& op = last();
   for (const TracedValueId id : op.written) {
     Value& value = values_[id];
@@ -104,9 +111,8 @@ void TraceRecorder::finish_last() {
   }
   if (op.plan == Plan::kRun) {
     run(last_index());
-  } else {
-    note_releasable(op);
   }
+  note_frontier(last_index(), results);
 }
 
 // Replays run the operator: its inputs are read.

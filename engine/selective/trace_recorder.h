@@ -32,9 +32,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "reprise/engine/kept/kept_frontier.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/policy/decision_target.h"
 #include "reprise/engine/report/region_stats.h"
@@ -43,14 +45,17 @@
 namespace reprise::engine_internal {
 
 // Lives as long as forward, on its thread.
-class TraceRecorder final : public DecisionTarget {
+class TraceRecorder final : public DecisionTarget,
+                            private KeptFrontier<TracedValueId, TracedOperatorId>::Record {
  public:
   // trace: must outlive this.
-  explicit TraceRecorder(OperatorTrace& trace) : trace_(trace) {}
+  explicit TraceRecorder(OperatorTrace& trace) : trace_(trace), frontier_(*this) {}
 
   std::optional<TracedValueId> value_in(StorageId memory) const;
-  // A replay needs the contents of `memory`: they are saved, or used outside the dispatcher.
+  // A replay needs the contents of `memory`: they are used outside the dispatcher, or autograd
+  // saves them.
   void need(StorageId memory);
+  void note_saved(StorageId memory);
 
   // Records the versions of the tensors that the last operator wrote, now that autograd has counted
   // them.
@@ -72,8 +77,8 @@ class TraceRecorder final : public DecisionTarget {
            const StorageIdList& arguments);
   TracedOperator& last() { return trace_.operators.back(); }
   const TracedOperator& last() const { return trace_.operators.back(); }
-  // The decision is final: marks the operator's inputs as read.
-  void finish_last();
+  // The decision is final: marks the operator's inputs as read. results: its own.
+  void finish_last(c10::ArrayRef<c10::IValue> results);
 
   std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override {
     const auto creator = creator_of(tensor);
@@ -103,8 +108,9 @@ class TraceRecorder final : public DecisionTarget {
     std::int64_t bytes;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents the reuse of its address
     bool is_needed = false;
+    bool is_saved = false;            // by autograd
     bool is_used = false;             // by an operator, run again or not
-    bool is_read = false;             // by an operator that a replay runs
+    bool is_read = false;             // by an operator that a replay may run
     bool has_earlier_reader = false;  // an operator that did so before a write
     bool is_constant = false;         // see Note [Constants]
     MemorySample sample = 0;          // of a constant
@@ -120,7 +126,10 @@ class TraceRecorder final : public DecisionTarget {
   void decide_write(TracedOperatorId index, const PolicyAnswer& answer,
                     c10::ArrayRef<c10::IValue> results);
   at::Tensor whole(const Value& value, const at::Tensor& tensor) const;
-  KeptResult* kept(const Value& value);
+  const KeptResult* kept(const Value& value) const;
+  KeptResult* kept(const Value& value) {
+    return const_cast<KeptResult*>(std::as_const(*this).kept(value));  // NOLINT(*-const-cast)
+  }
   // Returns the value as the last writer left it; null unless it is retained as such.
   KeptResult* kept_write(const Value& value);
   void prepare_written_results(const Value& value, const at::Tensor& tensor);
@@ -130,8 +139,6 @@ class TraceRecorder final : public DecisionTarget {
   bool is_in_flight(const Value& value) const;
   void overwrite(Value& value);
   void note_version_later(const Value& value);
-  void note_releasable(const TracedOperator& op);
-  void release_unreachable();
   void note_final_versions();
   void unkeep_what_pointers_wrote();
   bool let_follow(TracedOperatorId index, Value& value, const at::Tensor& written);
@@ -143,6 +150,22 @@ class TraceRecorder final : public DecisionTarget {
   // For error messages.
   std::string describe_operator(TracedOperatorId index) const;
   TracedOperatorId last_index() const { return trace_.operators.last_id(); }
+
+  // The frontier, in trace_frontier.cpp.
+  void note_frontier(TracedOperatorId index, c10::ArrayRef<c10::IValue> results);
+  at::Tensor replaceable(TracedValueId id) const override;
+  bool is_kept(TracedValueId id) const override { return kept(values_[id]) != nullptr; }
+  std::int64_t bytes_of(TracedValueId id) const override { return values_[id].bytes; }
+  bool is_served(TracedOperatorId index) const override;
+  bool may_keep(TracedOperatorId index, TracedValueId id, const at::Tensor& tensor) const override;
+  bool is_read(TracedValueId id) const override { return values_[id].is_used; }
+  void keep_instead(TracedOperatorId index, TracedValueId id, const at::Tensor& tensor) override;
+  void release(TracedValueId id, const std::vector<TracedOperatorId>& readers) override;
+  bool may_release(const Value& value) const;
+  std::int64_t dropped_bytes() const override;
+  bool may_drop(TracedValueId id) const override;
+  bool is_cheap(TracedValueId id) const override;
+  void drop_excess();
 
   void need_dead_ends();
   void find_needed();
@@ -160,7 +183,7 @@ class TraceRecorder final : public DecisionTarget {
   absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
   base_internal::IdVector<TracedValueId, Value> values_;
   std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results
-  std::vector<TracedValueId> releasable_;  // see release_unreachable()
+  KeptFrontier<TracedValueId, TracedOperatorId> frontier_;
 };
 
 }  // namespace reprise::engine_internal

@@ -17,7 +17,7 @@ using Plan = TracedOperator::Plan;
 
 }  // namespace
 
-KeptResult* TraceRecorder::kept(const Value& value) {
+const KeptResult* TraceRecorder::kept(const Value& value) const {
   const auto found = trace_.mutable_kept().find(value.creator);
   if (found == trace_.mutable_kept().end() || !found->second[value.tensor].is_defined()) {
     return nullptr;
@@ -154,7 +154,7 @@ void TraceRecorder::note_versions() {
     }
   }
   written_now_.clear();
-  release_unreachable();
+  frontier_.advance(/*is_over=*/false);
 }
 
 void TraceRecorder::note_version_later(const Value& value) {

@@ -30,6 +30,7 @@ void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* st
   tape_.recomputes_kept = false;
   note_versions();
   note_final_versions();
+  values_.advance_frontier(/*is_over=*/true);
   if (has_transfers_) {
     require_transfers(tape_, /*all=*/options_.needs_transfers);
   }

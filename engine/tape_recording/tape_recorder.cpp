@@ -104,14 +104,14 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       tape_.random.push_back(std::move(*draw));
     }
     policy_region_.decide(call, arguments);
-    values_.note_reader(tape_.operators.back());
+    values_.note_frontier(call.results());
   }
 }
 
 void TapeRecorder::note_versions() {
   settle();
   pending_writes_.settle();
-  values_.release_unreachable();
+  values_.advance_frontier(/*is_over=*/false);
 }
 
 Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {

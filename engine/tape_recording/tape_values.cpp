@@ -83,42 +83,7 @@ void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
   kept.kept.is_in_flight = is_in_flight;
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
-}
-
-void TapeValues::note_reader(const Tape::Operator& op) {
-  bool is_retained =
-      keeps(op.decision) && op.first_made < op.end_made && op.first_write == op.end_write;
-  for (std::uint32_t i = op.first_made; is_retained && i < op.end_made; ++i) {
-    is_retained = input(tape_.made[i].value) != nullptr;
-  }
-  tape_.for_each_use(op, [&](TapeValueId value) {
-    info_[value].is_read_by_replays = info_[value].is_read_by_replays || !is_retained;
-    const bool is_known =
-        std::find(releasable_.begin(), releasable_.end(), value) != releasable_.end();
-    if (is_retained && !is_known && input(value) != nullptr) {
-      releasable_.push_back(value);
-    }
-  });
-}
-
-void TapeValues::release_unreachable() {
-  std::erase_if(releasable_, [this](TapeValueId value) {
-    const Tape::Given* const retained = input(value);
-    if (retained == nullptr || retained->why != Why::kPolicy || !retained->kept.alias.defined() ||
-        retained->kept.is_in_flight || info_[value].is_read_by_replays ||
-        info_[value].saved_at_version >= 0) {
-      return true;
-    }
-    const Tape::Operator& creator = tape_.operators[tape_.values[value].op];
-    if (creator.is_forced || is_must(creator.decision)) {
-      return true;
-    }
-    if (retained->kept.alias.storage().use_count() > 1) {
-      return false;
-    }
-    forget(value);
-    return true;
-  });
+  frontier_.add(value);
 }
 
 void TapeValues::put_away(TapeValueId value) {

@@ -7,7 +7,9 @@
 #define REPRISE_ENGINE_TAPE_RECORDING_TAPE_VALUES_H_
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/util/ArrayRef.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "reprise/engine/kept/kept_frontier.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
@@ -23,11 +26,11 @@
 namespace reprise::engine_internal {
 
 // Lives as long as forward, on its thread.
-class TapeValues {
+class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
  public:
   struct Info {
     bool is_read = false;
-    bool is_read_by_replays = false;  // by an operator whose results are not retained
+    bool is_released = false;  // was retained
     bool has_unset_parts = false;
     bool is_factorys = false;    // made of constants alone, as by zeros(): probably to be filled
     bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
@@ -48,7 +51,7 @@ class TapeValues {
   // follows_parameters: replays read parameters as they are then. `tape` and `tables` must outlive
   // this.
   TapeValues(Tape& tape, TapeTables& tables, bool follows_parameters)
-      : tape_(tape), tables_(tables), follows_parameters_(follows_parameters) {}
+      : tape_(tape), tables_(tables), follows_parameters_(follows_parameters), frontier_(*this) {}
 
   // Returns the storage, or, without a usable one, the tensor itself.
   static StorageId key_of(const at::Tensor& tensor);
@@ -96,14 +99,28 @@ class TapeValues {
   void put_away(TapeValueId value);
   void forget(TapeValueId value) { tape_.given.erase(value); }
 
-  // The policy's answer for the operator has been applied: notes the values that it reads.
-  void note_reader(const Tape::Operator& op);
-  // Releases retained results that nobody else owns and that no replay needs: no operator can read
-  // or save them any more. The tape is trimmed when forward ends, but would hold them up to then.
-  void release_unreachable();
+  // The policy's answer for the last operator has been applied. results: its own.
+  void note_frontier(c10::ArrayRef<c10::IValue> results);
+  // See Note [Frontier]. is_over: forward has ended.
+  void advance_frontier(bool is_over) { frontier_.advance(is_over); }
 
  private:
   TapeValueId add(StorageId memory, const at::Tensor& tensor, Tape::Value value, bool is_outside);
+
+  // The frontier.
+  at::Tensor replaceable(TapeValueId value) const override;
+  bool is_kept(TapeValueId value) const override { return tape_.given.contains(value); }
+  std::int64_t bytes_of(TapeValueId value) const override { return info_[value].bytes; }
+  bool is_served(TapeOperatorId index) const override;
+  bool may_keep(TapeOperatorId index, TapeValueId value, const at::Tensor& tensor) const override;
+  bool is_read(TapeValueId value) const override { return info_[value].is_read; }
+  void keep_instead(TapeOperatorId index, TapeValueId value, const at::Tensor& tensor) override;
+  void release(TapeValueId value, const std::vector<TapeOperatorId>& readers) override;
+  std::int64_t dropped_bytes() const override;
+  bool may_drop(TapeValueId value) const override;
+  bool is_cheap(TapeValueId value) const override {
+    return tape_.operators[tape_.values[value].op].is_cheap;
+  }
 
   Tape& tape_;
   TapeTables& tables_;
@@ -111,7 +128,7 @@ class TapeValues {
   absl::flat_hash_map<StorageId, Memory> memory_;
   base_internal::IdVector<TapeValueId, Info> info_;
   std::vector<TapeValueId> outside_;
-  std::vector<TapeValueId> releasable_;      // see release_unreachable()
+  KeptFrontier<TapeValueId, TapeOperatorId> frontier_;
   std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
 };
 

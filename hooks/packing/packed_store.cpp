@@ -186,6 +186,13 @@ bool PackedStore::is_packable(const at::Tensor& tensor) const {
          byte_count(tensor) >= options_.min_bytes;
 }
 
+bool PackedStore::copies_on_device(const at::Tensor& tensor) const {
+  const at::ScalarType dtype = tensor.scalar_type();
+  const bool may_pack = is_packable(tensor) &&
+                        (dtype == at::kBool || is_narrowable(dtype) || options_.find_constants);
+  return may_pack || or_device(next_)->copies_on_device(tensor);
+}
+
 std::shared_ptr<ActivationStore> PackedStore::followed_by(std::shared_ptr<ActivationStore> next) {
   return std::make_shared<PackedStore>(options_, appended(next_, std::move(next)));
 }

@@ -25,6 +25,7 @@ class PackedStore final : public ActivationStore {
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override;
   std::vector<std::unique_ptr<StoredTensor>> put_all(const std::vector<at::Tensor>& tensors,
                                                      const std::string& owner) override;
+  bool copies_on_device(const at::Tensor& tensor) const override;
   std::shared_ptr<ActivationStore> followed_by(std::shared_ptr<ActivationStore> next) override;
 
  private:

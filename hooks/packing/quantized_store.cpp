@@ -133,6 +133,10 @@ Quantized QuantizedStore::quantized_of(const at::Tensor& tensor) const {
       options_.stochastic_rounding ? std::optional(generators_->of(row.device())) : std::nullopt);
 }
 
+bool QuantizedStore::copies_on_device(const at::Tensor& tensor) const {
+  return is_to_quantize(tensor) || or_device(next_)->copies_on_device(tensor);
+}
+
 std::shared_ptr<ActivationStore> QuantizedStore::followed_by(
     std::shared_ptr<ActivationStore> next) {
   return std::make_shared<QuantizedStore>(options_, generators_, appended(next_, std::move(next)));

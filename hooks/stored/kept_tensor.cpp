@@ -14,8 +14,10 @@ KeptTensor::KeptTensor(const at::Tensor& tensor)
       version_(version_of(tensor)),
       requires_grad_(tensor.requires_grad()) {}
 
+bool KeptTensor::is_unchanged() const { return version_of(alias_) == version_; }
+
 at::Tensor KeptTensor::get() {
-  TORCH_CHECK(version_of(alias_) == version_,
+  TORCH_CHECK(is_unchanged(),
               "[stores] a tensor needed for gradient computation has been modified by an inplace "
               "operation: ",
               alias_.toString(), " ", alias_.sizes(), " on ", alias_.device(), " is at version ",

@@ -22,6 +22,10 @@ class KeptTensor final : public StoredTensor {
   at::Tensor get() override;
   [[nodiscard]] std::int64_t device_bytes() const override;
 
+  const at::Tensor& alias() const { return alias_; }
+  // Returns whether it has not been modified in place.
+  bool is_unchanged() const;
+
  private:
   at::Tensor alias_;
   std::int64_t version_;

@@ -42,6 +42,13 @@ class TensorOfStorage final : public StoredTensor {
   const StorageView view_;
 };
 
+// Returns whether put_storage() stores the tensor's storage in `memory`.
+template <class Memory>
+bool is_for_storages(const Memory& memory, const at::Tensor& tensor) {
+  return memory.takes(tensor.device()) && is_dense(tensor) && tensor.numel() > 0 &&
+         byte_count(tensor) >= memory.options().min_bytes;
+}
+
 // Stores the storage of `tensor` in `memory`; small tensors, and all that `memory` does not
 // accept, in `next`, or, if that is null, on their device; the parts of sparse ones in `store`.
 template <class Memory>
@@ -56,7 +63,7 @@ std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory
   if (is_sparse(tensor)) {
     return put_parts(store, tensor);
   }
-  if (!is_dense(tensor) || tensor.numel() == 0 || byte_count(tensor) < memory.options().min_bytes) {
+  if (!is_for_storages(memory, tensor)) {
     memory.count_forwarded(is_dense(tensor) ? byte_count(tensor) : 0);
     return or_device(next)->put(tensor);
   }

@@ -8,6 +8,7 @@
 
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/stored/deferred_tensor.h"
 #include "reprise/hooks/stored/kept_tensor.h"
 
 namespace reprise::hooks_internal {
@@ -48,6 +49,8 @@ std::vector<std::unique_ptr<StoreHooks>> StoreHooks::pack_all(
     hooks.push_back(std::make_unique<StoreHooks>(nullptr));
     if (is_parameter(tensor)) {
       hooks.back()->stored_ = std::make_shared<KeptTensor>(tensor);
+    } else if (tensor.has_storage() && store->copies_on_device(tensor)) {
+      hooks.back()->stored_ = put_or_defer(store, detached_alias(tensor));
     } else {
       to_put.push_back(detached_alias(tensor));
     }
@@ -73,7 +76,7 @@ void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
   if (is_parameter(tensor)) {
     stored_ = std::make_shared<KeptTensor>(tensor);
   } else {
-    stored_ = share_unseen(store_->put(detached_alias(tensor)));
+    stored_ = put_or_defer(store_, detached_alias(tensor));
     if (order_) {
       position_ = order_->add(stored_);
     }

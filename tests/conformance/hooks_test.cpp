@@ -119,25 +119,25 @@ TEST(SavedTensorHooksTest, C131_AppliesTheInnermostPairOnly) {
 TEST(SavedTensorHooksTest, C132_DisabledHooksCannotBeSet) {
   {
     const DisableSavedTensorHooksGuard disabled("not here");
-    EXPECT_THAT([] { SavedTensorHooksGuard(identity, identity); },
+    EXPECT_THAT([] { const SavedTensorHooksGuard guard(identity, identity); },
                 ThrowsMessage<c10::Error>(HasSubstr("not here")));
   }
-  EXPECT_NO_THROW(SavedTensorHooksGuard(identity, identity));
+  EXPECT_NO_THROW(const SavedTensorHooksGuard guard(identity, identity));
 }
 
 TEST(SavedTensorHooksTest, C132_ActiveHooksCannotBeDisabled) {
   {
     const SavedTensorHooksGuard hooks(identity, identity);
-    EXPECT_THAT([] { DisableSavedTensorHooksGuard("too late"); },
+    EXPECT_THAT([] { const DisableSavedTensorHooksGuard guard("too late"); },
                 ThrowsMessage<c10::Error>(HasSubstr("too late")));
-    EXPECT_NO_THROW(SavedTensorHooksGuard(identity, identity));
+    EXPECT_NO_THROW(const SavedTensorHooksGuard guard(identity, identity));
   }
-  EXPECT_NO_THROW(DisableSavedTensorHooksGuard("now it can"));
-  EXPECT_NO_THROW(SavedTensorHooksGuard(identity, identity));
+  EXPECT_NO_THROW(const DisableSavedTensorHooksGuard guard("now it can"));
+  EXPECT_NO_THROW(const SavedTensorHooksGuard guard(identity, identity));
 }
 
 TEST(SavedTensorHooksTest, C133_InnerMessageIsUsedAndEachScopeRestoresWhatItFound) {
-  const auto set_hooks = [] { SavedTensorHooksGuard(identity, identity); };
+  const auto set_hooks = [] { const SavedTensorHooksGuard guard(identity, identity); };
   {
     const DisableSavedTensorHooksGuard outer("outer message");
     {

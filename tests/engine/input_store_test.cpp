@@ -105,11 +105,14 @@ TEST_P(InputStoreTest, HoldsTheBytesThatTheStoreHolds) {
     return at::where(mask, h, 0.0).sin();
   };
   const at::Tensor expected = torch::autograd::grad({masked(x, keep).sum()}, {x})[0];
+  const CheckpointOptions options{.replay = GetParam(), .input_store = stores::packed()};
   const std::int64_t before = live_cpu_bytes();
-  const at::Tensor y =
-      checkpoint({.replay = GetParam(), .input_store = stores::packed()}, masked, x, keep.clone());
-  EXPECT_EQ(live_cpu_bytes() - before, 64 * 1000 / 8 + 64 * 1000 * 4);  // the bits, and y
+  const at::Tensor y = checkpoint(options, masked, x, keep.clone());
+  const at::Tensor z = checkpoint(options, masked, x, keep.clone());
+  // The bits, the last mask, which is not packed yet, y and z.
+  EXPECT_EQ(live_cpu_bytes() - before, 64 * 1000 / 8 + 64 * 1000 + 2 * 64 * 1000 * 4);
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
+  EXPECT_TRUE(bitwise_equal(torch::autograd::grad({z.sum()}, {x})[0], expected));
 }
 
 TEST_P(InputStoreTest, AsksInEachReplayInsideAnotherRegion) {

@@ -14,6 +14,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class SelectiveReportTest : public ConformanceTest {
  protected:
@@ -108,6 +109,21 @@ TEST_F(SelectiveReportTest, ExplainsRegionsWithAPolicyOnly) {
   checkpoint({.name = "selective", .policy = policies::save_matmuls()}, code, x);
   EXPECT_THAT(explain_policies(), HasSubstr("region 'selective', 1 runs, 0 replays"));
   EXPECT_THAT(explain_policies(), ContainsRegex("aten::mm +PREFER_SAVE +1 "));
+}
+
+TEST_F(SelectiveReportTest, WarnsOfARegionThatKeepsMoreThanAutogradWould) {
+  const MemoryReportGuard collecting;
+  const at::Tensor x = leaf({256, 256});
+  checkpoint(
+      {.name = "sums"}, [](const at::Tensor& t) { return t.detach().sum() * 2; }, x * 1);
+  checkpoint(
+      {.name = "sines"}, [](const at::Tensor& t) { return t.sin().cos(); }, x * 1);
+  EXPECT_TRUE(memory_report().regions.at(0).keeps_more_than_autograd());
+  EXPECT_FALSE(memory_report().regions.at(1).keeps_more_than_autograd());
+  EXPECT_THAT(memory_report().to_string(),
+              HasSubstr("warning: region 'sums' keeps 0.25 MiB, and autograd alone would keep 0.00 "
+                        "MiB"));
+  EXPECT_THAT(memory_report().to_string(), Not(HasSubstr("warning: region 'sines'")));
 }
 
 }  // namespace

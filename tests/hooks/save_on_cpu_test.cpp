@@ -101,7 +101,8 @@ TEST(SaveOnCpuGuardTest, IsInnermostLikeAnyOtherHooks) {
 
 TEST(SaveOnCpuGuardTest, CannotBeMadeWhereHooksAreDisabled) {
   const DisableSavedTensorHooksGuard disabled("no offload here");
-  EXPECT_THAT([] { SaveOnCpuGuard(); }, ThrowsMessage<c10::Error>(HasSubstr("no offload here")));
+  EXPECT_THAT([] { const SaveOnCpuGuard guard; },
+              ThrowsMessage<c10::Error>(HasSubstr("no offload here")));
 }
 
 TEST(SaveOnCpuGuardTest, TensorsOfAnAcceleratorComeBackInTheirLayout) {

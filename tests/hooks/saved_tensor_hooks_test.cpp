@@ -165,7 +165,7 @@ TEST(SavedTensorHooksGuardTest, GuardThatCouldNotBeMadeLeavesTheOneOutside) {
   const auto hooks = std::make_shared<CountingHooks>();
   const SavedTensorHooksGuard guard(hooks);
   at::SavedTensorDefaultHooks::disable("by another library", /*fail_if_non_empty=*/false);
-  EXPECT_THAT([] { SavedTensorHooksGuard(identity, identity); },
+  EXPECT_THAT([] { const SavedTensorHooksGuard guard(identity, identity); },
               ThrowsMessage<c10::Error>(HasSubstr("by another library")));
   EXPECT_FALSE(are_active(hooks));  // another library's gate is honoured while a guard is open
   at::SavedTensorDefaultHooks::enable();
@@ -201,7 +201,7 @@ TEST(DisableSavedTensorHooksGuardTest, TensorsAreSavedAsEver) {
 TEST(DisableSavedTensorHooksGuardTest, RefusedGuardChangesNothing) {
   const auto hooks = std::make_shared<CountingHooks>();
   const SavedTensorHooksGuard guard(hooks);
-  EXPECT_THAT([] { DisableSavedTensorHooksGuard("refused"); },
+  EXPECT_THAT([] { const DisableSavedTensorHooksGuard guard("refused"); },
               ThrowsMessage<c10::Error>(HasSubstr("refused")));
   EXPECT_TRUE(at::SavedTensorDefaultHooks::is_enabled());
   EXPECT_TRUE(are_active(hooks));

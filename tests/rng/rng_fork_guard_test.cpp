@@ -176,7 +176,7 @@ TEST(RngForkGuardTest, ChangesNothingWhenRememberingThrows) {
   at::Generator refusing = at::make_generator<FakePhilox>();
   const RngSnapshot start = capture_extra({first, refusing});
   refusing.get<FakePhilox>()->on_get_offset = refuse;
-  EXPECT_THAT([&] { RngForkGuard{start}; },
+  EXPECT_THAT([&] { const RngForkGuard guard{start}; },
               ::testing::ThrowsMessage<std::runtime_error>(HasSubstr("the generator refused")));
   EXPECT_EQ(first.get<FakePhilox>()->calls.set_offset, 0);
 }
