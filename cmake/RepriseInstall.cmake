@@ -32,6 +32,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/reprise-config-v
 install(FILES "${PROJECT_BINARY_DIR}/package/reprise-config.cmake"
               "${PROJECT_BINARY_DIR}/package/reprise-config-version.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake"
+              "${CMAKE_CURRENT_LIST_DIR}/Findlz4.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/Findxxhash.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake"
         DESTINATION "${REPRISE_PACKAGE_DIR}")

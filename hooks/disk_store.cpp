@@ -45,9 +45,11 @@ class DiskPlace final : public Place {
   DiskPlace(const DiskPlace&) = delete;
   DiskPlace& operator=(const DiskPlace&) = delete;
 
-  bool write(const std::byte* bytes, std::int64_t size) override {
-    file_->write(extent_, bytes, size);
-    return true;
+  Outcome write(hooks_internal::ByteSource& source, std::int64_t size) override {
+    const auto copy = [&source](std::int64_t offset, std::int64_t length, std::byte* to) {
+      return source.copy(offset, length, to);
+    };
+    return file_->write(extent_, size, copy) ? Outcome::kWritten : Outcome::kAbandoned;
   }
   void read(std::byte* bytes, std::int64_t size) override { file_->read(extent_, bytes, size); }
 
@@ -58,8 +60,8 @@ class DiskPlace final : public Place {
 
 std::shared_ptr<BackgroundOffloader> make_memory(const DiskOptions& options,
                                                  const std::shared_ptr<DiskFile>& file) {
-  const auto find_place = [file](std::int64_t bytes, const std::shared_ptr<ActivationStore>&) {
-    const auto extent = file->reserve(bytes);
+  const auto find_place = [file](const hooks_internal::PlaceRequest& request) {
+    const auto extent = file->reserve(request.bytes);
     return extent ? std::make_unique<DiskPlace>(file, *extent) : nullptr;
   };
   return std::make_shared<BackgroundOffloader>(
@@ -73,7 +75,7 @@ std::shared_ptr<BackgroundOffloader> make_memory(const DiskOptions& options,
 
 }  // namespace
 
-DiskStore::DiskStore(DiskOptions options)
+DiskStore::DiskStore(const DiskOptions& options)
     : file_(std::make_shared<DiskFile>(directory_of(options), options.max_disk_bytes,
                                        options.direct)),
       memory_(make_memory(options, file_)) {}
@@ -105,8 +107,8 @@ void DiskStore::release_unused() { file_->release_unused(); }
 
 namespace stores {
 
-std::shared_ptr<DiskStore> disk(DiskOptions options) {
-  return std::make_shared<DiskStore>(std::move(options));
+std::shared_ptr<DiskStore> disk(const DiskOptions& options) {
+  return std::make_shared<DiskStore>(options);
 }
 
 }  // namespace stores

@@ -80,7 +80,7 @@ class REPRISE_API DiskStore final : public ActivationStore {
   // Creates the file.
   //
   // Throws: c10::Error if it cannot.
-  explicit DiskStore(DiskOptions options);
+  explicit DiskStore(const DiskOptions& options);
   ~DiskStore() override;
 
   // Two threads, shared by all stores that work in the background, write and read. They copy a
@@ -115,7 +115,7 @@ namespace stores {
 
 // Returns a DiskStore. Its tensors come back in memory of their own, unless the original still
 // exists.
-[[nodiscard]] REPRISE_API std::shared_ptr<DiskStore> disk(DiskOptions options = {});
+[[nodiscard]] REPRISE_API std::shared_ptr<DiskStore> disk(const DiskOptions& options = {});
 
 }  // namespace stores
 

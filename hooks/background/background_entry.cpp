@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include <ATen/ops/empty.h>
+//
+// An entry on its way to its place; see also background_read.cpp.
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <c10/util/Exception.h>
 
-#include <chrono>
+#include <algorithm>
+#include <thread>
 #include <utility>
 
-#include "reprise/hooks/background/background.h"
 #include "reprise/hooks/background/background_offloader.h"
 #include "reprise/hooks/storage/current_stream.h"
-#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -23,7 +22,7 @@ EventPtr record_on_device(c10::Device device) {
 
 // Waits for the copy.
 at::Tensor on_host(const at::Tensor& bytes, const EventPtr& put) {
-  if (!put) {
+  if (!put || !bytes.defined()) {
     return bytes;
   }
   const c10::impl::VirtualGuardImpl device(bytes.device().type());
@@ -49,11 +48,73 @@ BackgroundEntry::BackgroundEntry(std::shared_ptr<BackgroundOffloader> memory,
       bytes_(bytes) {}
 
 BackgroundEntry::~BackgroundEntry() {
-  {
-    const BackgroundOffloader::Lock lock(memory_->mutex_);
-    memory_->by_storage_.remove(origin_);
+  drop_bytes();
+  set_stored(State::kWritten);
+}
+
+// Frees the bytes on the owner's thread, also while another one works with the entry.
+void BackgroundEntry::release() {
+  at::Tensor dropped, loaded;  // freed after the lock
+  BackgroundOffloader::Lock lock(memory_->mutex_);
+  is_released_ = true;
+  memory_->by_storage_.remove(origin_);
+  const bool is_own_work = busy_thread_ == std::this_thread::get_id();
+  memory_->work_done_.wait(lock, [&] { return is_own_work || !busy_thread_; });
+  if (state_ == State::kResident) {
+    memory_->queue_.remove_resident(*this);
+    state_ = State::kStays;
   }
-  release_bytes(State::kWritten);
+  if (!is_own_work) {
+    dropped = std::exchange(bytes_, at::Tensor());
+    loaded = std::exchange(loaded_, at::Tensor());
+  }
+}
+
+bool BackgroundEntry::begin_work(const BackgroundOffloader::Lock& /*lock*/) {
+  if (!is_released_) {
+    busy_thread_ = std::this_thread::get_id();
+  }
+  return !is_released_;
+}
+
+void BackgroundEntry::end_work() {
+  const BackgroundOffloader::Lock lock(memory_->mutex_);
+  busy_thread_.reset();
+  memory_->work_done_.notify_all();
+}
+
+class BackgroundEntry::Source final : public ByteSource {
+ public:
+  explicit Source(std::weak_ptr<BackgroundEntry> entry) : entry_(std::move(entry)) {}
+
+  bool copy(std::int64_t offset, std::int64_t size, std::byte* to) override {
+    const auto entry = entry_.lock();
+    if (entry == nullptr) {
+      return false;
+    }
+    if (!on_host_.defined() && !entry->device_.is_cpu()) {
+      on_host_ = on_host(entry->find_bytes(), entry->put_);
+    }
+    {
+      const BackgroundOffloader::Lock lock(entry->memory_->mutex_);
+      const bool is_unneeded = entry->memory_->options_.moves_back && entry->is_requested_;
+      if (is_unneeded || !entry->begin_work(lock)) {
+        return false;
+      }
+    }
+    const Work work(*entry);
+    std::copy_n(data_of(on_host_.defined() ? on_host_ : entry->bytes_) + offset, size, to);
+    return true;
+  }
+
+ private:
+  const std::weak_ptr<BackgroundEntry> entry_;
+  at::Tensor on_host_;  // of an accelerator's bytes
+};
+
+at::Tensor BackgroundEntry::find_bytes() const {
+  const BackgroundOffloader::Lock lock(memory_->mutex_);
+  return bytes_;
 }
 
 // Called by the thread that has made it kLeaving or kInFlight.
@@ -64,38 +125,76 @@ void BackgroundEntry::forward() {
     forwarded_ = std::move(forwarded);
     memory_->counters_.bytes_forwarded += origin_.size();
   }
-  release_bytes(State::kForwarded);
+  drop_bytes();
+  set_stored(State::kForwarded);
+}
+
+void BackgroundEntry::drop_bytes() {
+  at::Tensor dropped;  // freed after the lock
+  const BackgroundOffloader::Lock lock(memory_->mutex_);
+  dropped = std::exchange(bytes_, at::Tensor());
 }
 
 // An entry in flight is done when its memory is free.
-void BackgroundEntry::release_bytes(State state) {
-  State was = state;
-  {
-    at::Tensor dropped;  // freed after the lock
-    const BackgroundOffloader::Lock lock(memory_->mutex_);
-    was = std::exchange(state_, state);
-    if (was == State::kResident) {
-      memory_->queue_.remove_resident(*this);
-    }
-    if (state != State::kFailed) {
-      dropped = std::exchange(bytes_, at::Tensor());
-    }
-  }
-  if (was == State::kInFlight) {
-    const BackgroundOffloader::Lock lock(memory_->mutex_);
+void BackgroundEntry::set_stored(State state) {
+  const BackgroundOffloader::Lock lock(memory_->mutex_);
+  const State was = std::exchange(state_, state);
+  if (was == State::kResident) {
+    memory_->queue_.remove_resident(*this);
+  } else if (was == State::kInFlight) {
     memory_->queue_.end_flight(*this);
     memory_->work_done_.notify_all();
   }
 }
 
+bool BackgroundEntry::drop_bytes_if_written(Place::Outcome outcome) {
+  at::Tensor dropped;           // freed after the lock
+  std::shared_ptr<Place> left;  // as well
+  const BackgroundOffloader::Lock lock(memory_->mutex_);
+  const bool is_dropped =
+      outcome == Place::Outcome::kWritten && !(is_requested_ && memory_->options_.moves_back);
+  if (is_dropped) {
+    dropped = std::exchange(bytes_, at::Tensor());
+  } else {
+    left = std::move(place_);
+  }
+  return is_dropped;
+}
+
 // In flight, no other thread changes bytes_ and place_.
-void BackgroundEntry::write() {
+void BackgroundEntry::write(const std::weak_ptr<BackgroundEntry>& weak) {
+  auto entry = weak.lock();
+  if (entry == nullptr) {
+    return;
+  }
+  const std::int64_t size = entry->origin_.size();
+  const std::shared_ptr<Place> place = entry->place_;
+  auto outcome = Place::Outcome::kAbandoned;
   std::exception_ptr failure;
-  bool is_written = false;
+  {
+    Source source(weak);
+    entry.reset();
+    try {
+      outcome = place->write(source, size);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  entry = weak.lock();
+  if (entry != nullptr && entry->begin_work(BackgroundOffloader::Lock(entry->memory_->mutex_))) {
+    const Work work(*entry);
+    entry->end_write(outcome, failure);
+  }
+}
+
+void BackgroundEntry::end_write(Place::Outcome outcome, std::exception_ptr failure) {
+  const bool is_written = drop_bytes_if_written(outcome);
   try {
-    is_written = place_->write(data_of(on_host(bytes_, put_)), origin_.size());
-    if (!is_written) {
+    if (is_written) {
+      place_->finish();
+    } else if (outcome == Place::Outcome::kRefused) {
       forward();
+      return;
     }
   } catch (...) {
     failure = std::current_exception();
@@ -105,124 +204,7 @@ void BackgroundEntry::write() {
     memory_->failure_ = failure ? failure : memory_->failure_;
     memory_->counters_.bytes_out += is_written ? origin_.size() : 0;
   }
-  if (failure || is_written) {
-    release_bytes(failure ? State::kFailed : State::kWritten);
-  }
-}
-
-void BackgroundEntry::start_read() {
-  is_being_read_ = true;
-  run_in_background([weak = weak_from_this()] {
-    if (const auto alive = weak.lock()) {
-      alive->read();
-    }
-  });
-}
-
-void BackgroundEntry::read() {
-  at::Tensor loaded;
-  std::exception_ptr failure;
-  try {
-    loaded = at::empty({origin_.size()}, at::kByte);
-    place_->read(static_cast<std::byte*>(loaded.mutable_data_ptr()), origin_.size());
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  const BackgroundOffloader::Lock lock(memory_->mutex_);
-  is_being_read_ = false;
-  read_error_ = failure;
-  if (!failure) {
-    loaded_ = std::move(loaded);
-    memory_->counters_.bytes_in += origin_.size();
-  }
-  memory_->work_done_.notify_all();
-}
-
-void BackgroundEntry::prefetch() {
-  at::Tensor alive;  // released without the lock
-  BackgroundOffloader::Lock lock(memory_->mutex_);
-  if (state_ == State::kForwarded) {
-    lock.unlock();
-    forwarded_->prefetch();
-    return;
-  }
-  if (state_ != State::kWritten || is_being_read_ || loaded_.defined()) {
-    return;
-  }
-  alive = origin_.find_alive();
-  if (!alive.defined()) {
-    start_read();
-  }
-}
-
-at::Tensor BackgroundEntry::bring_back(bool is_own) {
-  at::Tensor found;  // released without the lock
-  BackgroundOffloader::Lock lock(memory_->mutex_);
-  if (state_ == State::kForwarded) {
-    lock.unlock();  // for which the background thread that reads it may be waiting
-    return is_own ? forwarded_->get_own() : forwarded_->get();
-  }
-  // It may have been modified while it was being written.
-  TORCH_CHECK(origin_.is_unchanged(), "[", memory_->options_.name,
-              "] a tensor needed for gradient computation has been modified by an "
-              "inplace operation: ",
-              origin_.size(), " bytes on ", device_, " were put at version ", origin_.version(),
-              ". Clone it before changing it");
-  while (true) {
-    found = bytes_.defined() ? bytes_ : origin_.find_alive();
-    if (found.defined()) {
-      memory_->counters_.bytes_reused += origin_.size();
-      lock.unlock();
-      return is_own ? own_copy(found) : found;
-    }
-    found = std::exchange(loaded_, at::Tensor());
-    if (found.defined()) {
-      break;
-    }
-    wait_for_read(lock);
-  }
-  if (!device_.is_cpu()) {
-    lock.unlock();
-    found = found.to(device_);
-    lock.lock();
-  }
-  if (!is_own) {
-    origin_.note_given(found);
-  }
-  return found;
-}
-
-// Afterwards another thread may have received the bytes.
-void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
-  const auto start = std::chrono::steady_clock::now();
-  if (!is_being_read_ && must_not_wait()) {
-    is_being_read_ = true;
-    lock.unlock();
-    read();
-    lock.lock();
-  } else if (!is_being_read_) {
-    start_read();
-  }
-  memory_->work_done_.wait(lock, [this] { return !is_being_read_; });
-  ++memory_->counters_.waits;
-  memory_->counters_.wait_time += std::chrono::steady_clock::now() - start;
-  if (read_error_) {
-    std::rethrow_exception(read_error_);
-  }
-}
-
-std::int64_t BackgroundEntry::device_bytes() const {
-  BackgroundOffloader::Lock lock(memory_->mutex_);
-  if (state_ == State::kForwarded) {
-    lock.unlock();
-    return forwarded_->device_bytes();
-  }
-  if (bytes_.defined()) {
-    return origin_.size();
-  }
-  const std::int64_t loaded = loaded_.defined() ? loaded_.numel() : 0;
-  lock.unlock();
-  return device_.is_cpu() ? loaded + place_->memory_bytes() : 0;
+  set_stored(is_written ? State::kWritten : State::kStays);
 }
 
 }  // namespace reprise::hooks_internal

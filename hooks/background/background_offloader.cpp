@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "reprise/hooks/background/background.h"
 #include "reprise/hooks/stored/option_checks.h"
@@ -36,7 +37,7 @@ std::shared_ptr<BackgroundEntry> BackgroundOffloader::keep(
     if (known && known->origin().is_of(bytes)) {
       return known;
     }
-    entry = std::make_shared<BackgroundEntry>(shared_from_this(), bytes, next);
+    entry = owned(std::make_shared<BackgroundEntry>(shared_from_this(), bytes, next));
     by_storage_.add(entry);
     queue_.add(*entry);
   }
@@ -45,19 +46,30 @@ std::shared_ptr<BackgroundEntry> BackgroundOffloader::keep(
   return entry;
 }
 
+std::shared_ptr<BackgroundEntry> BackgroundOffloader::owned(
+    std::shared_ptr<BackgroundEntry> entry) {
+  BackgroundEntry* const address = entry.get();
+  return {address, [entry = std::move(entry)](BackgroundEntry* released) { released->release(); }};
+}
+
 void BackgroundOffloader::send_oldest() {
   while (const auto oldest = take_oldest()) {
+    const BackgroundEntry::Work work(*oldest);
     send(*oldest);
   }
 }
 
 // Returns null if enough have left.
 std::shared_ptr<BackgroundEntry> BackgroundOffloader::take_oldest() {
+  std::vector<std::shared_ptr<BackgroundEntry>> released;  // destroyed after the lock
   const Lock lock(mutex_);
   if (queue_.resident_count() <= options_.keep_last) {
     return nullptr;
   }
   auto oldest = queue_.take_oldest();
+  while (oldest && !oldest->begin_work(lock)) {
+    released.push_back(std::exchange(oldest, queue_.take_oldest()));
+  }
   if (oldest) {
     oldest->state_ = BackgroundEntry::State::kLeaving;
   }
@@ -81,16 +93,13 @@ void BackgroundOffloader::send(BackgroundEntry& entry) {
     entry.state_ = BackgroundEntry::State::kResident;
     throw;
   }
-  run_in_background([weak = entry.weak_from_this()] {
-    if (const auto alive = weak.lock()) {
-      alive->write();
-    }
-  });
+  run_in_background([weak = entry.weak_from_this()] { BackgroundEntry::write(weak); });
 }
 
 std::unique_ptr<Place> BackgroundOffloader::find_place(const BackgroundEntry& entry) {
   try {
-    return options_.find_place(entry.origin_.size(), entry.next_);
+    return options_.find_place(
+        {entry.origin_.size(), entry.device_, in_flight_bytes(), entry.next_});
   } catch (const c10::Error& error) {
     if (options_.throws_failures) {
       throw;
@@ -102,13 +111,26 @@ std::unique_ptr<Place> BackgroundOffloader::find_place(const BackgroundEntry& en
 
 // Others may be written or released meanwhile. The background does not wait for itself.
 void BackgroundOffloader::wait_for_room() {
-  Lock lock(mutex_);
-  const auto has_room = [this] { return queue_.in_flight_bytes() <= options_.max_in_flight_bytes; };
-  if (!has_room() && !must_not_wait()) {
+  std::chrono::nanoseconds waited{0};
+  {
+    Lock lock(mutex_);
+    const auto has_room = [this] {
+      return queue_.in_flight_bytes() <= options_.max_in_flight_bytes;
+    };
+    if (has_room() || must_not_wait()) {
+      return;
+    }
     const auto start = std::chrono::steady_clock::now();
     work_done_.wait(lock, has_room);
-    counters_.put_time += std::chrono::steady_clock::now() - start;
+    waited = std::chrono::steady_clock::now() - start;
+    counters_.put_time += waited;
   }
+  options_.note_wait(waited);
+}
+
+std::int64_t BackgroundOffloader::in_flight_bytes() {
+  const Lock lock(mutex_);
+  return queue_.in_flight_bytes();
 }
 
 void BackgroundOffloader::report_failure() {

@@ -44,7 +44,7 @@ std::byte* chunk_memory() {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  thread_local const std::unique_ptr<std::byte, Free> t_memory(
+  thread_local std::unique_ptr<std::byte, Free> t_memory(
       static_cast<std::byte*>(std::aligned_alloc(kBlock, kChunk)));
   return t_memory.get();
 }
@@ -123,21 +123,21 @@ void DiskFile::release_unused() {
   }
 }
 
-void DiskFile::write(const Extent& extent, const std::byte* bytes, std::int64_t size) const {
+bool DiskFile::write(const Extent& extent, std::int64_t size, const CopyBytes& copy) const {
   int error = 0;
-  if (!is_direct_) {
-    error = transfer_all(pwrite, file_, bytes, size, extent.offset);
-  }
-  for (std::int64_t done = 0; is_direct_ && error == 0 && done < size; done += kChunk) {
+  for (std::int64_t done = 0; error == 0 && done < size; done += kChunk) {
     std::byte* const chunk = chunk_memory();
     const std::int64_t length = std::min(kChunk, size - done);
-    std::memcpy(chunk, bytes + done, length);
+    if (!copy(done, length, chunk)) {
+      return false;
+    }
     std::memset(chunk + length, 0, whole_blocks(length) - length);
     error = transfer_all(pwrite, file_, chunk, whole_blocks(length), extent.offset + done);
   }
   if (error != 0) {
     fail("writing " + std::to_string(size) + " bytes failed", error);
   }
+  return true;
 }
 
 void DiskFile::read(const Extent& extent, std::byte* bytes, std::int64_t size) const {

@@ -6,6 +6,7 @@
 #define REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
 
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,7 +32,10 @@ class DiskFile {
   void release_unused();
 
   // Wait for the disk.
-  void write(const Extent& extent, const std::byte* bytes, std::int64_t size) const;
+  // Copies `size` bytes from `offset`; returns false to give up.
+  using CopyBytes = std::function<bool(std::int64_t offset, std::int64_t size, std::byte* to)>;
+  // Returns false if `copy` has given up.
+  bool write(const Extent& extent, std::int64_t size, const CopyBytes& copy) const;
   void read(const Extent& extent, std::byte* bytes, std::int64_t size) const;
 
   const std::string& directory() const { return directory_; }

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <limits>
 #include <memory>
 
 #include "reprise/hooks/compressed_store.h"
@@ -34,7 +35,10 @@ StoreCase on_test_device(std::string name, MakeStore make) {
 auto packed() { return stores::packed({.min_bytes = 0}); }
 auto disk() { return stores::disk({.min_bytes = 0, .keep_last = 0}); }
 auto compressed(double max_ratio) {
-  return stores::compressed({.max_ratio = max_ratio, .min_bytes = 0, .keep_last = 0});
+  return stores::compressed({.max_ratio = max_ratio,
+                             .max_slowdown = std::numeric_limits<double>::infinity(),
+                             .min_bytes = 0,
+                             .keep_last = 0});
 }
 
 INSTANTIATE_TEST_SUITE_P(

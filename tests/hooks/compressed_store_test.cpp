@@ -6,13 +6,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
-#include "reprise/hooks/background/compression.h"
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "tests/hooks/background_test.h"
@@ -31,11 +31,15 @@ using testing::live_cpu_bytes;
 using testing::settled_cpu_bytes;
 using ::testing::ThrowsMessage;
 
-CompressedOptions all() { return {.min_bytes = 0, .keep_last = 0}; }
+constexpr double kAnyTime = std::numeric_limits<double>::infinity();
+
+CompressedOptions all() { return {.max_slowdown = kAnyTime, .min_bytes = 0, .keep_last = 0}; }
 
 // The part that is left of the tensor's bytes in memory; 1 if it has been handed on.
-double ratio(const at::Tensor& values) {
-  const auto store = stores::compressed(all());
+double ratio(const at::Tensor& values, CompressionCodec codec = CompressionCodec::kZstandard) {
+  CompressedOptions options = all();
+  options.codec = codec;
+  const auto store = stores::compressed(options);
   at::Tensor x = values.clone();
   const std::int64_t before = settled_cpu_bytes() - static_cast<std::int64_t>(x.nbytes());
   const auto stored = store->put(x);
@@ -55,6 +59,9 @@ TEST_F(CompressedStoreTest, HowSmallTensorsBecome) {
   torch::manual_seed(3);
   const at::Tensor values = at::randn({400, 500});
   EXPECT_LT(ratio(at::zeros({400, 500})), 0.001);
+  EXPECT_LT(ratio(at::zeros({400, 500}), CompressionCodec::kLz4), 0.005);
+  EXPECT_LT(ratio((values - 1).relu(), CompressionCodec::kLz4), 0.28);
+  EXPECT_LT(ratio((values - 1).relu(), CompressionCodec::kAutomatic), 0.28);
   EXPECT_LT(ratio((values - 1).relu()), 0.25);  // one in six is above 0
   EXPECT_LT(ratio(values.to(at::kBFloat16)), 0.82);
   EXPECT_EQ(ratio(values), 1.0);
@@ -121,21 +128,81 @@ TEST_F(CompressedStoreTest, RefusesAnUnknownLevel) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("the level is 99")));
 }
 
-TEST(CompressionTest, ShuffleAndBack) {
-  std::vector<std::byte> bytes(1000);
-  std::generate(bytes.begin(), bytes.end(), [n = 0]() mutable { return std::byte(n++ % 251); });
-  for (const std::size_t size : {0U, 1U, 7U, 8U, 9U, 999U, 1000U}) {
-    for (const std::size_t element : {1U, 2U, 4U, 8U}) {
-      std::vector<std::byte> shuffled(1000), back(1000);
-      hooks_internal::shuffle(bytes.data(), size, element, shuffled.data());
-      hooks_internal::unshuffle(shuffled.data(), size, element, back.data());
-      EXPECT_TRUE(std::equal(back.begin(), back.begin() + static_cast<std::ptrdiff_t>(size),
-                             bytes.begin()));
-    }
+TEST_F(CompressedStoreTest, RefusesASlowdownThatIsNoPart) {
+  for (const double slowdown : {-0.1, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT([&] { static_cast<void>(stores::compressed({.max_slowdown = slowdown})); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("max_slowdown is")));
   }
-  std::vector<std::byte> pairs(4);
-  hooks_internal::shuffle(bytes.data(), 4, 2, pairs.data());
-  EXPECT_EQ(pairs, (std::vector<std::byte>{bytes[0], bytes[2], bytes[1], bytes[3]}));
+}
+
+// Beyond its first megabyte, a compressed tensor needs room beside the tensor.
+TEST_F(CompressedStoreTest, NeverHoldsMoreThanTheLargestStepDid) {
+  const auto store = stores::compressed(all());
+  const at::Tensor values = at::rand({3 << 20}).to(at::kBFloat16);  // remain above 4 MiB
+  const auto bytes = static_cast<std::int64_t>(values.nbytes());
+  const auto step = [&](int tensors) {
+    std::vector<std::unique_ptr<StoredTensor>> stored;
+    for (int i = 0; i < tensors; ++i) {
+      stored.push_back(store->put(values.clone()));
+    }
+    store->flush();
+    for (const auto& each : stored) {
+      EXPECT_TRUE(bitwise_equal(each->get(), values));
+    }
+  };
+  step(1);
+  EXPECT_EQ(store->counters().bytes_no_room, bytes);
+  EXPECT_EQ(store->counters().bytes_forwarded, bytes);
+  EXPECT_EQ(store->counters().bytes_out, 0);
+  settled_cpu_bytes();
+  step(1);  // one at a time would need room for two
+  EXPECT_EQ(store->counters().bytes_no_room, 2 * bytes);
+  settled_cpu_bytes();
+  step(2);  // both in the store before the first one is done
+  settled_cpu_bytes();
+  step(2);
+  EXPECT_GT(store->counters().bytes_out, 0);
+}
+
+TEST_F(CompressedStoreTest, CompressesNothingMoreWhenItsTimeIsUsedUp) {
+  CompressedOptions options = all();
+  options.max_slowdown = 0;
+  at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));  // none is idle
+  const auto store = stores::compressed(options);
+  const at::Tensor values = at::zeros({1000});
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  for (int i = 0; i < 3; ++i) {
+    stored.push_back(store->put(values.clone()));
+    store->flush();
+  }
+  at::set_num_threads(1);
+  EXPECT_EQ(store->counters().bytes_out, 4000);
+  EXPECT_EQ(store->counters().bytes_no_time, 8000);
+  EXPECT_EQ(store->counters().bytes_forwarded, 8000);
+}
+
+TEST_F(CompressedStoreTest, ForgetsTheWorkForTensorsThatAreGone) {
+  const auto store = stores::compressed(all());
+  const std::int64_t before = settled_cpu_bytes();
+  for (int i = 0; i < 50; ++i) {
+    store->put(at::rand({1 << 20}).to(at::kBFloat16));
+  }
+  EXPECT_TRUE(testing::cpu_bytes_come_to(before));
+  EXPECT_LT(store->counters().bytes_out, std::int64_t{50} << 21);
+}
+
+TEST_F(CompressedStoreTest, MovesBackWhatIsRead) {
+  const auto store = stores::compressed(all());
+  const at::Tensor values = at::randn({300, 400}).relu();
+  at::Tensor x = values.clone();
+  const auto stored = store->put(x);
+  x.reset();
+  store->flush();
+  EXPECT_LT(stored->device_bytes(), values.nbytes());
+  const void* const address = stored->get().const_data_ptr();
+  EXPECT_EQ(stored->device_bytes(), values.nbytes());
+  EXPECT_EQ(stored->get().const_data_ptr(), address);
+  EXPECT_NE(stored->get_own().const_data_ptr(), address);
 }
 
 }  // namespace

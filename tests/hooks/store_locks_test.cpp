@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,6 +58,8 @@ void use(ActivationStore& store) {
   }
 }
 
+constexpr double kAnyTime = std::numeric_limits<double>::infinity();
+
 template <class Store>
 void expect_no_lock_at_allocations(const std::shared_ptr<Store>& store) {
   const auto looks = std::make_shared<Looks>();
@@ -82,7 +85,8 @@ TEST_F(StoreLocksTest, DiskHoldsNoLockWhereItAllocatesAndFrees) {
 }
 
 TEST_F(StoreLocksTest, CompressionHasNoneWhereItAllocatesAndFrees) {
-  expect_no_lock_at_allocations(stores::compressed({.min_bytes = 0, .keep_last = 1}));
+  expect_no_lock_at_allocations(
+      stores::compressed({.max_slowdown = kAnyTime, .min_bytes = 0, .keep_last = 1}));
 }
 
 // Asks `asked` at each call.
@@ -151,10 +155,10 @@ TEST_F(StoreLocksTest, DiskHoldsNoLockWhereItForwards) {
 }
 
 TEST_F(StoreLocksTest, CompressionHasNoneWhereItHandsOn) {
-  expect_no_lock_at_the_next_store(
-      stores::compressed({.max_ratio = 1e-9, .min_bytes = 0, .keep_last = 0}));
-  expect_no_lock_at_the_next_store(
-      stores::compressed({.max_ratio = 1e9, .min_bytes = 0, .keep_last = 0}));
+  expect_no_lock_at_the_next_store(stores::compressed(
+      {.max_ratio = 1e-9, .max_slowdown = kAnyTime, .min_bytes = 0, .keep_last = 0}));
+  expect_no_lock_at_the_next_store(stores::compressed(
+      {.max_ratio = 1e9, .max_slowdown = kAnyTime, .min_bytes = 0, .keep_last = 0}));
 }
 
 // A handler of warnings that asks.

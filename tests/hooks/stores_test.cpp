@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/slab_store.h"
@@ -24,6 +26,15 @@ using store_cases::StoreCase;
 using testing::bitwise_equal;
 using testing::live_cpu_bytes;
 
+// However slow.
+auto compressed(double max_ratio, CompressionCodec codec = CompressionCodec::kAutomatic) {
+  return stores::compressed({.codec = codec,
+                             .max_ratio = max_ratio,
+                             .max_slowdown = std::numeric_limits<double>::infinity(),
+                             .min_bytes = 0,
+                             .keep_last = 0});
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Stores, LosslessStoreTest,
     ::testing::Values(
@@ -38,14 +49,14 @@ INSTANTIATE_TEST_SUITE_P(
                     return stores::packed({.min_bytes = 0}) |
                            stores::disk({.min_bytes = 0, .keep_last = 0, .direct = false});
                   }},
-        StoreCase{
-            "compressed",
-            [] { return stores::compressed({.max_ratio = 1e9, .min_bytes = 0, .keep_last = 0}); }},
+        StoreCase{"compressed", [] { return compressed(1e9); }},
+        StoreCase{"compressed_by_lz4", [] { return compressed(1e9, CompressionCodec::kLz4); }},
+        StoreCase{"compressed_by_zstandard",
+                  [] { return compressed(1e9, CompressionCodec::kZstandard); }},
         StoreCase{"compressed_as_it_comes", [] { return stores::compressed(); }},
         StoreCase{"packed_compressed_disk",
                   [] {
-                    return stores::packed({.min_bytes = 0}) |
-                           stores::compressed({.min_bytes = 0, .keep_last = 0}) |
+                    return stores::packed({.min_bytes = 0}) | compressed(0.9) |
                            stores::disk({.min_bytes = 0, .keep_last = 0});
                   }},
         StoreCase{"slab", [] { return stores::slab({.min_bytes = 0}); }},

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/zoo/zoo.h"
+#include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/host_store.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
@@ -36,11 +38,19 @@ struct NamedStore {
 std::vector<NamedStore> ready_stores() {
   namespace s = stores;
   const auto disk = [] { return s::disk({.directory = ::testing::TempDir(), .min_bytes = 4096}); };
+  const auto compressed = [] {
+    return s::compressed(
+        {.max_slowdown = std::numeric_limits<double>::infinity(), .min_bytes = 4096});
+  };
   return {
       {"device", [] { return s::device(); }},
       {"packed", [] { return s::packed(); }},
       {"host", [] { return s::host(); }},
       {"disk", disk},
+      {"compressed", compressed},
+      {"compressed, within its time", [] { return s::compressed({.min_bytes = 4096}); }},
+      {"packed | compressed", [compressed] { return s::packed() | compressed(); }},
+      {"compressed | disk", [=] { return compressed() | disk(); }},
       {"quantized", [] { return s::quantized(); }, false},
   };
 }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The memory that a store may use while a tensor exists twice, whole and compressed.
+#ifndef REPRISE_HOOKS_COMPRESSION_ROOM_ACCOUNT_H_
+#define REPRISE_HOOKS_COMPRESSION_ROOM_ACCOUNT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+namespace reprise::hooks_internal {
+
+// Bytes of tensors as they were put, and of what the store holds of them. The second may not exceed
+// the largest value of the first, in this step or the one before: at its peak, a step without the
+// store needs as much. A step ends when the store is empty. Thread-safe.
+class RoomAccount {
+ public:
+  // A tensor arrives, and is held whole.
+  void add(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    put_ += bytes;
+    held_ += bytes;
+    peak_ = std::max(peak_, put_);
+  }
+  // A tensor leaves, of which `held` bytes were held.
+  void remove(std::int64_t bytes, std::int64_t held) {
+    const std::lock_guard lock(mutex_);
+    put_ -= bytes;
+    held_ -= held;
+    if (put_ == 0) {
+      last_peak_ = peak_;
+      peak_ = 0;
+    }
+  }
+  // Returns whether there is room for so many more bytes, which are then held.
+  bool take(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const bool has_room = held_ + bytes <= std::max(peak_, last_peak_);
+    held_ += has_room ? bytes : 0;
+    return has_room;
+  }
+  // So many bytes are held less; more if it is negative.
+  void give_back(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    held_ -= bytes;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t put_ = 0;
+  std::int64_t held_ = 0;
+  std::int64_t peak_ = 0;
+  std::int64_t last_peak_ = 0;
+};
+
+}  // namespace reprise::hooks_internal
+
+#endif  // REPRISE_HOOKS_COMPRESSION_ROOM_ACCOUNT_H_
