@@ -3,11 +3,12 @@
 #include "reprise/engine/apply_checkpointing.h"
 
 #include <c10/util/StringUtil.h>
+#include <fnmatch.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <iterator>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,148 +18,163 @@
 #include <vector>
 
 #include "reprise/engine/checkpointed_module.h"
-#include "reprise/engine/modules/checkpointed_any.h"
+#include "reprise/engine/modules/checkpointed_element.h"
 
 namespace reprise {
 namespace {
 
-using engine_internal::CheckpointedAnyImpl;
+using engine_internal::CheckpointedElement;
+using engine_internal::wrapper_in;
 using torch::nn::AnyModule;
 using torch::nn::Module;
 using torch::nn::SequentialImpl;
-using Predicate = std::function<bool(const std::string&, const Module&)>;
 
-// The two places of an element in a torch::nn::Sequential: its list, and its children.
-struct Slot {
-  SequentialImpl* sequential;
-  SequentialImpl::Iterator element;
-  std::string key;
+// An element of a torch::nn::Sequential; null for other modules.
+using Element = AnyModule*;
+
+struct Accepted {
+  std::string path;
+  Module* module;
+  Element element;
 };
 
-// An element that will be wrapped.
-struct Replacement {
-  Slot slot;
-  AnyModule wrapper;
-};
-
-// A module that has options already.
-struct NewOptions {
-  CheckpointedModule* module;
-  CheckpointOptions options;
-};
-
-// Returns the module that owns the children of `module`: itself, or the inner one of a wrapper.
-Module& without_wrapper(Module& module) {
-  auto* wrapper = dynamic_cast<CheckpointedAnyImpl*>(&module);
-  return wrapper == nullptr ? module : wrapper->inner_module();
-}
-
-// Walks the tree and collects the changes, without applying them.
-class Plan {
+// Walks the tree and collects the accepted modules.
+class Visit {
  public:
-  Plan(const Predicate& predicate, CheckpointOptions options)
-      : predicate_(predicate), options_(std::move(options)) {}
+  explicit Visit(const ModulePredicate& predicate) : predicate_(predicate) {}
 
-  void visit(Module& module, const std::string& path, const std::optional<Slot>& slot) {
-    if (auto* wrapper = dynamic_cast<CheckpointedAnyImpl*>(&module)) {
-      wrappers_.insert(wrapper);
+  void visit(Module& module, const std::string& path, Element element) {
+    if (!predicate_ || predicate_(path, module)) {
+      accepted_.push_back({path, &module, element});
     }
-    if (predicate_(path, without_wrapper(module))) {
-      accept(module, path, slot);
+    auto* sequential = dynamic_cast<SequentialImpl*>(&module);
+    std::map<const Module*, std::ptrdiff_t> seen;
+    for (const auto& child : module.named_children()) {
+      Module& of_child = *child.value();
+      visit(of_child, path.empty() ? child.key() : path + '.' + child.key(),
+            sequential == nullptr ? nullptr : find(*sequential, of_child, seen[&of_child]++));
     }
-    visit_children(without_wrapper(module), path);
   }
 
-  std::int64_t carry_out() && {
-    for (auto& [module, options] : new_options_) {
-      module->set_checkpoint_options(std::move(options));
-    }
-    for (auto& [slot, wrapper] : replacements_) {
-      slot.sequential->replace_module(slot.key, wrapper.ptr());
-      *slot.element = std::move(wrapper);
-    }
-    for (CheckpointedAnyImpl* wrapper : wrappers_) {
-      wrapper->share_state_of_inner();
-    }
-    return std::ssize(accepted_);
-  }
+  const std::vector<Accepted>& accepted() const { return accepted_; }
 
  private:
-  CheckpointOptions options_for(const std::string& path) const {
-    CheckpointOptions options = options_;
-    if (options.name.empty()) {
-      options.name = path;
-    }
-    return options;
-  }
-
-  void accept(Module& module, const std::string& path, const std::optional<Slot>& slot) {
-    if (auto* checkpointed = dynamic_cast<CheckpointedModule*>(&module)) {
-      new_options_.push_back({checkpointed, options_for(path)});
-    } else if (slot) {
-      replacements_.push_back({*slot, wrapper_of(*slot, module, path)});
-    } else {
-      throw std::invalid_argument(c10::str(
-          "[engine.apply_checkpointing] this module cannot be wrapped, because it is no element of "
-          "a torch::nn::Sequential, and what its parent calls cannot be replaced from outside; "
-          "received '",
-          path, "', a ", module.name(), path.empty() ? ", the root" : "",
-          "; declare the member as reprise::Checkpointed<...>, or let the predicate refuse it "
-          "(nothing has been changed)"));
-    }
-    accepted_.insert(&module);
-  }
-
-  // One wrapper per module, so that a module that is used twice remains one.
-  AnyModule wrapper_of(const Slot& slot, Module& module, const std::string& path) {
-    std::shared_ptr<CheckpointedAnyImpl>& wrapper = wrapper_of_[&module];
-    if (wrapper == nullptr) {
-      wrapper = std::make_shared<CheckpointedAnyImpl>(*slot.element, options_for(path));
-      wrappers_.insert(wrapper.get());
-    }
-    return AnyModule(wrapper);
-  }
-
-  void visit_children(Module& parent, const std::string& path) {
-    auto* sequential = dynamic_cast<SequentialImpl*>(&parent);
-    std::map<const Module*, std::ptrdiff_t> seen;
-    for (const auto& child : parent.named_children()) {
-      Module& module = *child.value();
-      std::optional<Slot> slot;
-      if (sequential != nullptr) {
-        slot = find_slot(*sequential, module, child.key(), seen[&module]++);
-      }
-      visit(module, path.empty() ? child.key() : path + '.' + child.key(), slot);
-    }
-  }
-
   // Returns the element that is `module`; the `occurrence`-th one if it occurs several times.
-  static std::optional<Slot> find_slot(SequentialImpl& sequential, const Module& module,
-                                       const std::string& key, std::ptrdiff_t occurrence) {
-    for (auto element = sequential.begin(); element != sequential.end(); ++element) {
-      if (element->ptr().get() == &module && occurrence-- == 0) {
-        return Slot{&sequential, element, key};
+  static Element find(SequentialImpl& sequential, const Module& module, std::ptrdiff_t occurrence) {
+    for (AnyModule& element : sequential) {
+      if (element.ptr().get() == &module && occurrence-- == 0) {
+        return &element;
       }
     }
-    return std::nullopt;
+    return nullptr;
   }
 
-  const Predicate& predicate_;
-  const CheckpointOptions options_;
-  std::vector<Replacement> replacements_;
-  std::vector<NewOptions> new_options_;
-  std::set<CheckpointedAnyImpl*> wrappers_;
-  std::map<const Module*, std::shared_ptr<CheckpointedAnyImpl>> wrapper_of_;
-  std::set<const Module*> accepted_;
+  const ModulePredicate& predicate_;
+  std::vector<Accepted> accepted_;
 };
+
+std::vector<Accepted> accepted_modules(Module& root, const ModulePredicate& predicate) {
+  Visit visit(predicate);
+  visit.visit(root, "", nullptr);
+  return visit.accepted();
+}
+
+CheckpointedModule* checkpointed(const Accepted& accepted) {
+  if (auto* own = dynamic_cast<CheckpointedModule*>(accepted.module)) {
+    return own;
+  }
+  return accepted.element == nullptr ? nullptr : wrapper_in(*accepted.element);
+}
+
+void check_can_be_region(const Accepted& accepted) {
+  if (accepted.element != nullptr || checkpointed(accepted) != nullptr) {
+    return;
+  }
+  throw std::invalid_argument(c10::str(
+      "[engine.apply_checkpointing] this module cannot be wrapped, because it is no element of a "
+      "torch::nn::Sequential, and what its parent calls cannot be replaced from outside; received "
+      "'",
+      accepted.path, "', a ", accepted.module->name(), accepted.path.empty() ? ", the root" : "",
+      "; derive its class from reprise::CheckpointedModule and begin its forward with 'const auto "
+      "scope = checkpoint_scope();', declare the member as reprise::Checkpointed<...>, or let the "
+      "predicate refuse it (nothing has been changed)"));
+}
+
+// Returns whether it was a region.
+bool run_plainly(const Accepted& accepted) {
+  CheckpointedModule* const found = checkpointed(accepted);
+  const bool was_region = found != nullptr && found->checkpoint_options();
+  if (auto* own = dynamic_cast<CheckpointedModule*>(accepted.module)) {
+    own->set_checkpoint_options(std::nullopt);
+  } else if (found != nullptr) {
+    AnyModule inner = wrapper_in(*accepted.element)->inner();
+    *accepted.element = std::move(inner);
+  }
+  return was_region;
+}
+
+// "BlockImpl" of "my::(anonymous namespace)::BlockImpl".
+std::string type_name(const Module& module) {
+  const std::string& full = module.name();
+  return full.substr(full.find_last_of(": ") + 1);
+}
+
+bool matches(const std::string& pattern, const std::string& path, const Module& module) {
+  const std::string type = type_name(module);
+  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0 ||
+         pattern == path.substr(path.rfind('.') + 1) || pattern == type || pattern + "Impl" == type;
+}
 
 }  // namespace
 
-std::int64_t apply_checkpointing(Module& module, const Predicate& predicate,
-                                 CheckpointOptions options) {
-  Plan plan(predicate, std::move(options));
-  plan.visit(module, "", std::nullopt);
-  return std::move(plan).carry_out();
+ModulePredicate modules_named(std::vector<std::string> patterns) {
+  return [patterns = std::move(patterns)](const std::string& path, const Module& module) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return matches(pattern, path, module); });
+  };
+}
+
+std::int64_t apply_checkpointing(Module& module, const ModulePredicate& predicate,
+                                 const CheckpointOptions& options, std::int64_t keep_last) {
+  if (keep_last < 0) {
+    throw std::invalid_argument(
+        c10::str("[engine.apply_checkpointing] keep_last is negative: ", keep_last));
+  }
+  const std::vector<Accepted> accepted = accepted_modules(module, predicate);
+  std::for_each(accepted.begin(), accepted.end(), check_can_be_region);
+  const std::ptrdiff_t regions = std::max<std::ptrdiff_t>(std::ssize(accepted) - keep_last, 0);
+  std::set<const Module*> changed;
+  // One wrapper per module, so that a module that is used twice remains one.
+  std::map<const Module*, std::shared_ptr<CheckpointedElement>> wrappers;
+  for (auto each = accepted.begin(); each != accepted.begin() + regions; ++each) {
+    CheckpointOptions of_region = options;
+    of_region.name = options.name.empty() ? each->path : options.name;
+    changed.insert(each->module);
+    if (CheckpointedModule* const known = checkpointed(*each)) {
+      known->set_checkpoint_options(std::move(of_region));
+      continue;
+    }
+    auto& wrapper = wrappers[each->module];
+    if (wrapper == nullptr) {
+      wrapper = std::make_shared<CheckpointedElement>(*each->element, std::move(of_region));
+    }
+    *each->element = AnyModule(wrapper);
+  }
+  std::for_each(accepted.begin() + regions, accepted.end(), run_plainly);
+  return std::ssize(changed);
+}
+
+std::int64_t remove_checkpointing(Module& module, const ModulePredicate& predicate) {
+  const std::vector<Accepted> accepted = accepted_modules(module, predicate);
+  return std::count_if(accepted.begin(), accepted.end(), run_plainly);
+}
+
+CheckpointedModule* checkpointed_element(SequentialImpl& sequential, std::size_t index) {
+  if (index >= sequential.size()) {
+    throw std::out_of_range(c10::str("[engine.apply_checkpointing] there is no element ", index,
+                                     " of ", sequential.size()));
+  }
+  return wrapper_in(*(sequential.begin() + static_cast<std::ptrdiff_t>(index)));
 }
 
 }  // namespace reprise

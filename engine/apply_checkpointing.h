@@ -3,35 +3,52 @@
 //
 // File: apply_checkpointing.h
 //
-// Wraps modules of an existing model so that their forward runs as a region: elements of
-// torch::nn::Sequential containers, and modules declared as `Checkpointed`. Names of parameters,
-// buffers and archive keys are unchanged, so archives load both ways.
+// Makes modules of an existing model run their forward as a region: elements of
+// torch::nn::Sequential containers, modules declared as `Checkpointed`, and your own modules
+// derived from `CheckpointedModule`, wherever they are. Names of parameters, buffers and archive
+// keys are unchanged, so archives load both ways.
 //
-// Not for a module that its parent calls as a member: declare it as `Checkpointed`
+// Not for a module of LibTorch that its parent calls as a member: declare it as `Checkpointed`
 // (checkpointed.h), or call `checkpoint()` around it.
 //
 // Example:
 //
-//   reprise::apply_checkpointing(*model, [](const std::string& path, const torch::nn::Module& m) {
-//     return m.as<BlockImpl>() != nullptr;
-//   });
+//   reprise::apply_checkpointing(*model, reprise::modules_named({"Block", "decoder.*.mlp"}),
+//                                {.policy = reprise::policies::save_compute_intensive()});
 //
 // Thread-safety: thread-compatible; do not call it while the model's forward runs.
 #ifndef REPRISE_ENGINE_APPLY_CHECKPOINTING_H_
 #define REPRISE_ENGINE_APPLY_CHECKPOINTING_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "reprise/base/export.h"
 #include "reprise/engine/checkpoint_options.h"
 
 namespace torch::nn {
 class Module;
+class SequentialImpl;
 }  // namespace torch::nn
 
 namespace reprise {
+
+class CheckpointedModule;
+
+using ModulePredicate =
+    std::function<bool(const std::string& path, const torch::nn::Module& module)>;
+
+// Returns a predicate that accepts a module if one of the patterns matches
+// - its path, such as "decoder.0.mlp", with `*`, `?` and `[...]` as in a shell (a `*` crosses
+// dots);
+// - the last name of its path, "mlp";
+// - or its type's name without namespaces, "Block" or "BlockImpl".
+//
+// As Megatron-LM's `recompute_modules`; with `input_store` in the options, its `offload_modules`.
+[[nodiscard]] REPRISE_API ModulePredicate modules_named(std::vector<std::string> patterns);
 
 // Makes each module that `predicate` accepts run its forward as a region, and returns how many
 // modules that are.
@@ -39,23 +56,39 @@ namespace reprise {
 // module: the root. Its submodules are visited as `named_modules()` lists them, parents first; the
 //   root has the path "". A module inside an accepted one is asked for too: if accepted, it is a
 //   region inside a region.
-// predicate: called once a path. Of a wrapped module it gets the inner one.
+// predicate: called once a path.
 // options: of each region; an empty name becomes the module's path.
+// keep_last: the number of accepted modules, the last ones in the order of the visit, that run
+//   plainly: backward asks for their tensors immediately.
 //
 // An accepted module is
-// - a `Checkpointed` anywhere, or wrapped already: its options are set;
-// - an element of a torch::nn::Sequential, whose forward has any signature of up to 8 arguments: it
-//   is replaced there by a wrapper. Names, archive keys, train(), to(), zero_grad() and clone()
-//   stay as they were; `Sequential::at<T>()`, `modules()` and `apply()` meet the wrapper, whose
-//   inner module is `ptr(i)->as<reprise::CheckpointedModule>()->inner_module()`;
+// - a `CheckpointedModule`, such as a `Checkpointed`, anywhere: its options are set. A module of
+//   your own has to begin the region in its forward, see checkpointed_module.h;
+// - an element of a torch::nn::Sequential, whose forward has any signature of up to 8 arguments:
+//   Sequential::forward() then runs it as a region. Everything else meets the module itself, as
+//   before: `modules()`, `apply()`, `ptr(i)`, `seq[i]->as<T>()`, whose forward is no region;
+//   `at<T>(i)` and `ptr<T>(i)` throw a c10::Error that names CheckpointedElement. clone() keeps
+//   the region;
 // - anything else: an error, because the holder that its parent calls cannot be replaced from here.
 //
-// Throws std::invalid_argument naming the path of such a module, or whatever `predicate` throws;
-// then nothing has changed.
-REPRISE_API std::int64_t apply_checkpointing(
-    torch::nn::Module& module,
-    const std::function<bool(const std::string& path, const torch::nn::Module& module)>& predicate,
-    CheckpointOptions options = {});
+// Throws: std::invalid_argument naming the path of such a module, or for a negative `keep_last`;
+//   exceptions of `predicate`; then nothing has changed.
+REPRISE_API std::int64_t apply_checkpointing(torch::nn::Module& module,
+                                             const ModulePredicate& predicate,
+                                             const CheckpointOptions& options = {},
+                                             std::int64_t keep_last = 0);
+
+// Makes each module that `predicate` accepts run plainly, and returns how many of them were
+// regions. predicate: as above; by default all modules.
+REPRISE_API std::int64_t remove_checkpointing(torch::nn::Module& module,
+                                              const ModulePredicate& predicate = {});
+
+// Returns the element, to change its options; null if it is no region. The pointer is valid until
+// the element is replaced.
+//
+// Throws: std::out_of_range.
+[[nodiscard]] REPRISE_API CheckpointedModule* checkpointed_element(
+    torch::nn::SequentialImpl& sequential, std::size_t index);
 
 }  // namespace reprise
 

@@ -36,7 +36,8 @@
 
 namespace reprise {
 
-// Runs `fn(args...)` as a region. With grad mode off, calls `fn` and does nothing else.
+// Runs `fn(args...)` as a region. With grad mode off, or tensors of fewer than
+// `options.min_input_bytes`, calls `fn` and does nothing else.
 //
 // fn: a callable as for `std::invoke`, a module holder, or an object (or pointer to one) with
 //   `forward(args...)`. It is copied into the region, or moved if passed as an rvalue; move-only
@@ -44,8 +45,7 @@ namespace reprise {
 //   copied, and each recomputation starts from the state in which it was passed. Objects captured
 //   by reference must live until backward.
 // args: of any copyable types. Tensors in them are found at any depth of std::optional, pair,
-// tuple,
-//   variant, containers, arrays and aggregates of up to 16 members; they pass through the
+//   tuple, variant, containers, arrays and aggregates of up to 16 members; they pass through the
 //   saved-tensor hooks around the region, and an in-place change before the recomputation is an
 //   error. Tensors inside other types (smart pointers, classes with private members) are retained
 //   as they are. A class can opt in with a function `reprise_visit_tensors(T&, visitor)`, found by
@@ -67,7 +67,9 @@ decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
   const auto call = [&]() -> decltype(auto) {
     return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
   };
-  if (!ForwardRegion::is_needed(options)) {
+  if (!ForwardRegion::is_needed(options) ||
+      (options.min_input_bytes > 0 &&
+       engine_internal::tensor_bytes<Args...>(args...) < options.min_input_bytes)) {
     return call();
   }
   if (options.replay == ReplayMode::kTape) {

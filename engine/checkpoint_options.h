@@ -17,6 +17,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,9 +44,8 @@ enum class DeterminismCheck {
   // Shape, strides, dtype, device, layout and requires-grad. Costs no device work.
   kMetadata,
   // Metadata, and a position-sensitive fingerprint of the values' bits, computed in forward and in
-  // the
-  // recomputation: one pass over each saved tensor in both. On an accelerator it is computed there;
-  // the comparison reads one boolean per tensor, which synchronises.
+  // the recomputation: one pass over each saved tensor in both. On an accelerator it is computed
+  // there; the comparison reads one boolean per tensor, which synchronises.
   kValues,
   // `CheckpointOptions::determinism_fn` describes a tensor; the descriptions must be equal.
   kCallback,
@@ -108,6 +108,11 @@ struct CheckpointOptions {
   ReplayMode replay = ReplayMode::kFunction;
   // For tapes only.
   TapeFill fill = TapeFill::kOnDemand;
+
+  // Runs a call plainly whose tensor arguments, at any nesting, have fewer bytes together: a
+  // sequence too short to be worth a recomputation. Must not be negative. A `CheckpointScope` has
+  // no arguments, and does not take it; `CheckpointedModule::checkpoint_scope(x)` does.
+  std::int64_t min_input_bytes = 0;
 
   // Restores the state of the random number generators for a recomputation: of the CPU, of the
   // devices of the arguments (at any nesting) and of the current device, `generators`, and the

@@ -26,6 +26,7 @@
 #ifndef REPRISE_ENGINE_CHECKPOINT_SCOPE_H_
 #define REPRISE_ENGINE_CHECKPOINT_SCOPE_H_
 
+#include <cstddef>
 #include <memory>
 
 #include "reprise/base/export.h"
@@ -47,8 +48,8 @@ class [[nodiscard]] REPRISE_API CheckpointScope {
   // backward needs is modified in place afterwards, backward throws. Gradients are bit-identical to
   // those of a run without the scope.
   //
-  // Throws: std::invalid_argument for contradictory options; c10::Error if saved-tensor hooks are
-  //   disabled on this thread.
+  // Throws: std::invalid_argument for contradictory options, and for `min_input_bytes`; c10::Error
+  //   if saved-tensor hooks are disabled on this thread.
   // Stream: the recomputation runs on the stream of the node that asks first; does not synchronise.
   [[nodiscard]] explicit CheckpointScope(CheckpointOptions options = {});
 
@@ -64,6 +65,10 @@ class [[nodiscard]] REPRISE_API CheckpointScope {
   void close() &&;
 
  private:
+  friend class CheckpointedModule;
+  // Without a region.
+  explicit CheckpointScope(std::nullptr_t);
+
   std::unique_ptr<engine_internal::ForwardRegion> region_;
 };
 

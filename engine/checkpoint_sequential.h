@@ -24,6 +24,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -32,6 +33,7 @@
 #include "reprise/engine/callable/function_list.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/modules/in_place_module.h"
 
 namespace reprise {
 
@@ -46,6 +48,11 @@ namespace reprise {
 // input: one value, of the type that the functions return, or convertible to it; usually a tensor
 //   of any shape. The elements of a torch::nn::Sequential may differ in type; the last one must
 //   return a tensor.
+//
+// A region cannot begin with an operator that overwrites its input, which a recomputation needs. So
+// LibTorch's activations and dropouts with the option `inplace` at the beginning of a segment
+// belong to the one before; at the beginning of the list, they run plainly. Elements of other types
+// that overwrite their input are an error in backward.
 //
 // Region i is named "<name>[i]" unless `options.name` is empty. Gradients are bit-identical to
 // running the functions plainly.
@@ -66,13 +73,26 @@ auto checkpoint_sequential(CheckpointOptions options, const Functions& functions
   using Value = typename engine_internal::TravellingValue<Function, Input>::type;
 
   const auto length = static_cast<std::ptrdiff_t>(all.size()) / segments;
-  Value value = engine_internal::to_travelling_value<Value>(std::forward<Input>(input));
   auto first = all.begin();
-  for (std::int64_t index = 0; index + 1 < segments; ++index, first += length) {
+  const auto boundary = [&](std::int64_t index) {
+    return std::find_if_not(std::max(first, all.begin() + index * length), all.end(),
+                            engine_internal::is_in_place_function<Function>);
+  };
+  Value value = engine_internal::to_travelling_value<Value>(std::forward<Input>(input));
+  if (segments > 1) {
+    first = boundary(0);
+    value = Segment(engine_internal::take_functions(all.begin(), first))(std::move(value));
+  }
+  for (std::int64_t index = 0; index + 1 < segments; ++index) {
+    const auto end = boundary(index + 1);
+    if (first == end) {
+      continue;
+    }
     CheckpointOptions segment_options = options;
     segment_options.name = engine_internal::segment_name(options.name, index);
-    Segment segment(engine_internal::take_functions(first, first + length));
+    Segment segment(engine_internal::take_functions(first, end));
     value = checkpoint(std::move(segment_options), std::move(segment), std::move(value));
+    first = end;
   }
   Segment last(engine_internal::take_functions(first, all.end()));
   return engine_internal::to_result(last(std::move(value)));

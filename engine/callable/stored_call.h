@@ -12,6 +12,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -86,6 +87,19 @@ StoredArgument<Arg> store_argument(const std::remove_reference_t<Arg>& argument)
   } else {
     return StoredArgument<Arg>(argument.begin(), argument.end());
   }
+}
+
+// Returns the bytes of the tensors in the arguments.
+template <class... Args>
+std::int64_t tensor_bytes(const std::remove_reference_t<Args>&... arguments) {
+  std::tuple<StoredArgument<Args>...> stored(store_argument<Args>(arguments)...);
+  std::int64_t bytes = 0;
+  visit_tensors(stored, [&bytes]<class T>(T& found) {
+    if constexpr (std::same_as<T, at::Tensor>) {
+      bytes += found.defined() ? found.numel() * static_cast<std::int64_t>(found.itemsize()) : 0;
+    }
+  });
+  return bytes;
 }
 
 // Returns the stored value with the type and value category of the caller's argument.

@@ -100,9 +100,6 @@ class CheckpointedBase : public M, public CheckpointedModule {
     stream << ')';
   }
 
-  torch::nn::Module& inner_module() noexcept override { return *this; }
-  const torch::nn::Module& inner_module() const noexcept override { return *this; }
-
   // `Self` is `Derived`, const or not.
   template <class Self, class... Args>
   static decltype(auto) run_as_region(Self& self, Args&&... args) {

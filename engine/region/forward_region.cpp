@@ -61,6 +61,10 @@ void check_options(const CheckpointOptions& options) {
     throw std::invalid_argument("[checkpoint] prefetch_depth is negative: " +
                                 std::to_string(options.prefetch_depth));
   }
+  if (options.min_input_bytes < 0) {
+    throw std::invalid_argument("[checkpoint] min_input_bytes is negative: " +
+                                std::to_string(options.min_input_bytes));
+  }
 }
 
 std::string name_or_number(std::string name) {

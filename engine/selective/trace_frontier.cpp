@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/selective/trace_recorder.h"
 
 namespace reprise::engine_internal {
@@ -95,8 +96,7 @@ bool TraceRecorder::may_drop(TracedValueId id) const {
 
 bool TraceRecorder::is_cheap(TracedValueId id) const {
   const c10::OperatorName& name = *trace_.operators[values_[id].creator].name;
-  const auto op =
-      c10::Dispatcher::singleton().findSchema({name.name.c_str(), name.overload_name.c_str()});
+  const auto op = c10::Dispatcher::singleton().findSchema(name);
   return op && OperatorTraits::of(*op).is_cheap;
 }
 

@@ -78,13 +78,11 @@ bool is_layer_of_blocks(const std::string& path, const torch::nn::Module& module
 }
 
 CheckpointedModule* wrapper(Sequential& sequential, std::size_t index) {
-  return sequential->ptr(index)->as<CheckpointedModule>();
+  return checkpointed_element(*sequential, index);
 }
 
 LayerImpl& layer(Sequential& sequential, std::size_t index) {
-  auto* checkpointed = wrapper(sequential, index);
-  auto& module = checkpointed == nullptr ? *sequential->ptr(index) : checkpointed->inner_module();
-  return dynamic_cast<LayerImpl&>(module);
+  return *sequential[index]->as<Layer>();
 }
 
 TEST(ApplyCheckpointingTest, C031_NamesAreUnchanged) {
@@ -112,17 +110,23 @@ TEST(ApplyCheckpointingTest, C031_ArchivesLoadBothWays) {
   EXPECT_TRUE(at::equal(layer(plain->blocks, 0).fc->weight, wrapped_weight));
 }
 
-TEST(ApplyCheckpointingTest, C031_InnerModuleCanBeReached) {
+TEST(ApplyCheckpointingTest, C031_ElementsAreFoundAsBefore) {
   Sequential model(Layer{}, torch::nn::Tanh{});
   LayerImpl* const inner = &model->at<LayerImpl>(0);
   ASSERT_EQ(apply_checkpointing(*model, is_a<LayerImpl>), 1);
   ASSERT_NE(wrapper(model, 0), nullptr);
-  EXPECT_EQ(&wrapper(model, 0)->inner_module(), inner);
-  EXPECT_EQ(model->ptr(0)->name(), inner->name());
-  std::ostringstream printed;
-  printed << model;
-  EXPECT_THAT(printed.str(),
-              AllOf(HasSubstr("(0): reprise::Checkpointed("), HasSubstr("(1): torch::nn::Tanh()")));
+  EXPECT_EQ(wrapper(model, 1), nullptr);
+  EXPECT_EQ(model->ptr(0).get(), inner);
+  EXPECT_EQ(model->children()[0].get(), inner);
+  EXPECT_EQ(model[0]->as<Layer>(), inner);
+  int found = 0;
+  model->apply([&](torch::nn::Module& module) { found += module.as<Layer>() == inner ? 1 : 0; });
+  EXPECT_EQ(found, 1);
+  EXPECT_TRUE(model[0]->as<Layer>()->forward(small_input()).requires_grad());
+  EXPECT_THAT([&] { static_cast<void>(model->at<LayerImpl>(0)); },
+              ThrowsMessage<c10::Error>(HasSubstr("CheckpointedElement")));
+  EXPECT_THAT([&] { static_cast<void>(wrapper(model, 2)); },
+              ThrowsMessage<std::out_of_range>(HasSubstr("no element 2 of 2")));
 }
 
 TEST(ApplyCheckpointingTest, C032_WrapsEveryLinearAlsoNestedOnes) {
@@ -193,7 +197,6 @@ TEST(ApplyCheckpointingTest, AppliedAgainItSetsTheOptionsOfItsWrappers) {
   EXPECT_EQ(apply_checkpointing(*net, is_layer_of_blocks, {.name = "all"}), 2);
   EXPECT_EQ(wrapper(net->blocks, 0), first);
   EXPECT_EQ(first->checkpoint_options()->name, "all");
-  EXPECT_NE(dynamic_cast<LayerImpl*>(&first->inner_module()), nullptr);
 }
 
 TEST(ApplyCheckpointingTest, WithoutOptionsAWrapperRunsPlainly) {
@@ -291,9 +294,8 @@ TEST(ApplyCheckpointingTest, StageAndItsElementsCanBeWrappedInAnyOrder) {
     };
     EXPECT_EQ(wrap(stage_first ? "0" : "0.0"), 1);
     EXPECT_EQ(wrap(stage_first ? "0.0" : "0"), 1);
-    const auto modules = model->named_modules();
-    EXPECT_NE(modules["0"]->as<CheckpointedModule>(), nullptr);
-    EXPECT_NE(modules["0.0"]->as<CheckpointedModule>(), nullptr);
+    EXPECT_NE(wrapper(model, 0), nullptr);
+    EXPECT_NE(checkpointed_element(*model[0]->as<StageImpl>(), 0), nullptr);
     model->forward(small_input()).sum().backward();
     EXPECT_EQ(*inner->runs, 2);  // the outer replay stops at the inner region's inputs
   }
@@ -342,6 +344,7 @@ TEST(ApplyCheckpointingTest, ThrowsForPlainMemberAndNothingChanges) {
   EXPECT_THAT([&] { apply_checkpointing(*net, is_a<LayerImpl>); },
               ThrowsMessage<std::invalid_argument>(
                   AllOf(HasSubstr("received 'first', a "), HasSubstr("LayerImpl"),
+                        HasSubstr("derive its class from reprise::CheckpointedModule"),
                         HasSubstr("declare the member as reprise::Checkpointed<...>"))));
   const auto all_but_root = [](const std::string& path, const torch::nn::Module& module) {
     return path == "head" || path.ends_with(".fc") || is_layer_of_blocks(path, module);
@@ -372,6 +375,117 @@ TEST(ApplyCheckpointingTest, PredicateSeesEachPathOnceParentsFirst) {
     return false;
   });
   EXPECT_THAT(paths, ElementsAre("", "0", "0.fc", "0.inner", "0.inner.0", "0.inner.1", "1"));
+}
+
+// With the one line.
+struct OwnImpl : torch::nn::Cloneable<OwnImpl>, CheckpointedModule {
+  OwnImpl() { reset(); }
+  void reset() override { fc = register_module("fc", torch::nn::Linear(4, 4)); }
+  at::Tensor forward(const at::Tensor& x) {
+    const auto scope = checkpoint_scope(x);
+    return fc(x).sin().cos();
+  }
+  torch::nn::Linear fc{nullptr};
+};
+TORCH_MODULE(Own);
+
+// Modules that are called in each way that apply_checkpointing() cannot see.
+struct CallerImpl : torch::nn::Cloneable<CallerImpl> {
+  CallerImpl() { reset(); }
+  void reset() override {
+    member = register_module("member", Own());
+    list = register_module("list", torch::nn::ModuleList(Own(), Own()));
+    holders.clear();
+    for (int i = 0; i < 2; ++i) {
+      holders.push_back(register_module("holder" + std::to_string(i), Own()));
+    }
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor h = member(x);
+    for (const auto& each : *list) {
+      h = each->as<Own>()->forward(h);
+    }
+    h = list->ptr<OwnImpl>(0)->forward(h);
+    for (Own& each : holders) {
+      h = each->forward(h);
+    }
+    return h;
+  }
+  Own member{nullptr};
+  torch::nn::ModuleList list{nullptr};
+  std::vector<Own> holders;
+};
+TORCH_MODULE(Caller);
+
+std::int64_t kept_by(Caller& model) {
+  const at::Tensor x = torch::rand({256, 4});
+  const std::int64_t before = cpu_memory().current_bytes;
+  const at::Tensor y = model->forward(x);
+  return cpu_memory().current_bytes - before;
+}
+
+TEST(ApplyCheckpointingTest, ReachesOwnModulesHoweverTheyAreCalled) {
+  install_cpu_memory_counter();
+  Caller model;
+  const auto expected = outcome_of(model);
+  kept_by(model);
+  const std::int64_t plain = kept_by(model);
+  EXPECT_EQ(apply_checkpointing(*model, modules_named({"Own"})), 5);
+  EXPECT_EQ(model->list->ptr<OwnImpl>(1)->checkpoint_options()->name, "list.1");
+  EXPECT_LT(kept_by(model), plain / 2);
+  expect_same_bits(outcome_of(model), expected);
+  EXPECT_EQ(remove_checkpointing(*model), 5);
+  EXPECT_EQ(remove_checkpointing(*model), 0);
+  EXPECT_EQ(kept_by(model), plain);
+}
+
+TEST(ApplyCheckpointingTest, LeavesTheLastOnesPlain) {
+  Caller model;
+  EXPECT_EQ(apply_checkpointing(*model, modules_named({"Own"})), 5);
+  EXPECT_EQ(apply_checkpointing(*model, modules_named({"Own"}), {}, 2), 3);
+  EXPECT_TRUE(model->list->ptr<OwnImpl>(1)->checkpoint_options());
+  EXPECT_FALSE(model->holders[0]->checkpoint_options());
+  EXPECT_FALSE(model->holders[1]->checkpoint_options());
+  EXPECT_EQ(apply_checkpointing(*model, modules_named({"Own"}), {}, 9), 0);
+  EXPECT_THAT([&] { apply_checkpointing(*model, modules_named({"Own"}), {}, -1); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("keep_last is negative: -1")));
+}
+
+TEST(ApplyCheckpointingTest, LeavesSmallInputsAlone) {
+  install_cpu_memory_counter();
+  Caller model;
+  const auto expected = outcome_of(model);
+  kept_by(model);
+  const std::int64_t plain = kept_by(model);
+  apply_checkpointing(*model, modules_named({"Own"}), {.min_input_bytes = 256 * 4 * 4 + 1});
+  EXPECT_EQ(kept_by(model), plain);
+  apply_checkpointing(*model, modules_named({"Own"}), {.min_input_bytes = 256 * 4 * 4});
+  EXPECT_LT(kept_by(model), plain / 2);
+  expect_same_bits(outcome_of(model), expected);
+}
+
+TEST(ApplyCheckpointingTest, RemovesTheWrapperOfAnElement) {
+  Sequential model(Layer{}, torch::nn::Tanh{});
+  apply_checkpointing(*model, is_a<LayerImpl>);
+  EXPECT_EQ(remove_checkpointing(*model, modules_named({"Tanh"})), 0);
+  EXPECT_EQ(remove_checkpointing(*model, modules_named({"Layer"})), 1);
+  EXPECT_EQ(wrapper(model, 0), nullptr);
+  model->forward(small_input()).sum().backward();
+  EXPECT_EQ(*model->at<LayerImpl>(0).runs, 1);
+}
+
+TEST(ModulesNamedTest, MatchesPathsNamesAndTypes) {
+  const Layer module;
+  const auto is_matched = [&](const std::string& pattern) {
+    return modules_named({"nothing", pattern})("blocks.0.mlp", *module);
+  };
+  for (const char* const pattern :
+       {"blocks.0.mlp", "blocks.*", "*.mlp", "blocks.?.mlp", "mlp", "Layer", "LayerImpl"}) {
+    EXPECT_TRUE(is_matched(pattern)) << pattern;
+  }
+  for (const char* const pattern : {"blocks", "0", "lp", "Lay", "mlp.*", "block.0.mlp"}) {
+    EXPECT_FALSE(is_matched(pattern)) << pattern;
+  }
 }
 
 }  // namespace

@@ -341,5 +341,47 @@ TEST(CheckpointSequentialTest, WithoutGradModeEachFunctionRunsOnce) {
   EXPECT_THAT(runs_of(layers), Each(1));
 }
 
+// As in torchvision's VGG.
+torch::nn::Sequential make_features(bool starts_in_place) {
+  namespace nn = torch::nn;
+  torch::manual_seed(7);
+  nn::Sequential features;
+  if (starts_in_place) {
+    features->push_back(nn::ReLU(nn::ReLUOptions(true)));
+  }
+  for (int i = 0; i < 4; ++i) {
+    features->push_back(nn::Linear(5, 5));
+    features->push_back(nn::Dropout(nn::DropoutOptions(0.5).inplace(true)));
+    features->push_back(nn::ReLU(nn::ReLUOptions(true)));
+  }
+  return features;
+}
+
+TEST(CheckpointSequentialTest, StartsNoRegionWithAnOperatorInPlace) {
+  for (const bool starts_in_place : {false, true}) {
+    torch::nn::Sequential features = make_features(starts_in_place);
+    const auto outcome = [&](const std::function<at::Tensor(const at::Tensor&)>& forward) {
+      features->zero_grad();
+      torch::manual_seed(3);
+      const at::Tensor x = torch::rand({2, 5}).requires_grad_();
+      const at::Tensor y = forward(x.mul(2));
+      y.sum().backward();
+      std::vector<at::Tensor> results = {y.detach(), x.grad()};
+      for (const at::Tensor& parameter : features->parameters()) {
+        results.push_back(parameter.grad().clone());
+      }
+      return results;
+    };
+    const auto expected = outcome([&](const at::Tensor& x) { return features->forward(x); });
+    for (std::int64_t segments = 1; segments <= static_cast<std::int64_t>(features->size());
+         ++segments) {
+      expect_same_bits(outcome([&](const at::Tensor& x) {
+                         return checkpoint_sequential(features, segments, x);
+                       }),
+                       expected);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::checkpoint_sequential_test
