@@ -50,6 +50,8 @@ namespace reprise {
 //   error. Tensors inside other types (smart pointers, classes with private members) are retained
 //   as they are. A class can opt in with a function `reprise_visit_tensors(T&, visitor)`, found by
 //   argument-dependent lookup, that calls `visitor(member)` for each member.
+//   Braces without a type (`{}`, `{2, 3}`) cannot be deduced, as in any template: write
+//   `at::Tensor()`, `std::vector<std::int64_t>{2, 3}`, or call in a lambda.
 //   Tensors need not require grad. The caller's tensors are not modified.
 //
 // Returns: the result of `fn`, of any type, unchanged; it may be an argument.
@@ -62,27 +64,29 @@ namespace reprise {
 // Follows torch.utils.checkpoint (non-reentrant); docs/semantics.md lists the differences.
 template <class F, class... Args>
 decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
-  using engine_internal::ForwardRegion;
-  using Function = engine_internal::StoredCall<F, Args...>;
-  const auto call = [&]() -> decltype(auto) {
-    return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
-  };
-  if (!ForwardRegion::is_needed(options) ||
-      (options.min_input_bytes > 0 &&
-       engine_internal::tensor_bytes<Args...>(args...) < options.min_input_bytes)) {
-    return call();
+  if constexpr (engine_internal::ValidCall<F, Args...>::value) {
+    using engine_internal::ForwardRegion;
+    using Function = engine_internal::StoredCall<F, Args...>;
+    const auto call = [&]() -> decltype(auto) {
+      return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
+    };
+    if (!ForwardRegion::is_needed(options) ||
+        (options.min_input_bytes > 0 &&
+         engine_internal::tensor_bytes<Args...>(args...) < options.min_input_bytes)) {
+      return call();
+    }
+    if (options.replay == ReplayMode::kTape) {
+      return ForwardRegion(std::move(options)).run(call);
+    }
+    auto owned = std::make_unique<Function>(std::forward<F>(fn), args...);
+    Function& replay = *owned;
+    engine_internal::RegionInputs inputs = replay.take_inputs();
+    ForwardRegion region(std::move(options), std::move(owned), std::move(inputs));
+    return region.run([&]() -> decltype(auto) {
+      return engine_internal::invoke_callable(replay.forward_callable(fn),
+                                              std::forward<Args>(args)...);
+    });
   }
-  if (options.replay == ReplayMode::kTape) {
-    return ForwardRegion(std::move(options)).run(call);
-  }
-  auto owned = std::make_unique<Function>(std::forward<F>(fn), args...);
-  Function& replay = *owned;
-  engine_internal::RegionInputs inputs = replay.take_inputs();
-  ForwardRegion region(std::move(options), std::move(owned), std::move(inputs));
-  return region.run([&]() -> decltype(auto) {
-    return engine_internal::invoke_callable(replay.forward_callable(fn),
-                                            std::forward<Args>(args)...);
-  });
 }
 
 // The same with default options.

@@ -84,10 +84,13 @@ class CheckpointedImpl<M, Result (Class::*)(Args...) const>
 
 // A module holder like `Holder` whose forward is a region. Converts to what takes a module holder:
 // register_module, torch::nn::Sequential, torch::save and torch::load.
+//
+// Holder: a module holder (torch::nn::Linear), or a module without one (a struct derived from
+//   torch::nn::Module).
 template <class Holder>
 class Checkpointed
-    : public torch::nn::ModuleHolder<CheckpointedImpl<typename Holder::ContainedType>> {
-  using Inner = typename Holder::ContainedType;
+    : public torch::nn::ModuleHolder<CheckpointedImpl<engine_internal::ContainedModuleT<Holder>>> {
+  using Inner = engine_internal::ContainedModuleT<Holder>;
   using Base = torch::nn::ModuleHolder<CheckpointedImpl<Inner>>;
 
  public:
@@ -107,7 +110,8 @@ class Checkpointed
   // an update or a conversion through one is seen through both. Members that are values, such as
   // the train/eval flag, are copied.
   Checkpointed(CheckpointOptions options, const Holder& existing)
-      : Base(std::make_shared<Impl>(std::move(options), *existing)) {}
+      : Base(std::make_shared<Impl>(std::move(options),
+                                    engine_internal::contained_module(existing))) {}
 
   // An existing implementation, and the empty holder. Templates, so that `{}` means options.
   template <std::same_as<Impl> T>

@@ -24,6 +24,7 @@
 
 #include "reprise/base/export.h"
 #include "reprise/engine/callable/erased_values.h"
+#include "reprise/engine/callable/invoke_callable.h"
 
 namespace reprise::engine_internal {
 
@@ -34,32 +35,16 @@ concept ErasedFunction = requires(F& function) {
 };
 
 template <class F, class Value>
-concept PointsToForward = requires(F& function, Value&& value) {
-  function->forward(std::forward<Value>(value));
-};
+concept OneValueFunction = ErasedFunction<F> || Callable<F, Value>;
 
-template <class F, class Value>
-concept HasForward = requires(F& function, Value&& value) {
-  function.forward(std::forward<Value>(value));
-};
-
-template <class F, class Value>
-concept OneValueFunction = ErasedFunction<F> || PointsToForward<F, Value> || HasForward<F, Value> ||
-    std::is_invocable_v<F&, Value>;
-
-// Calls `function` with one value. A holder's own operator() is tried last: it returns void for
-// modules whose forward is a template, such as torch::nn::Sequential.
+// Calls `function` with one value.
 template <class F, class Value>
 requires OneValueFunction<F, Value>
 auto apply_function(F& function, Value&& value) {
   if constexpr (ErasedFunction<F>) {
     return erased(function.any_forward(std::move(value.values.front())));
-  } else if constexpr (PointsToForward<F, Value>) {
-    return function->forward(std::forward<Value>(value));
-  } else if constexpr (HasForward<F, Value>) {
-    return function.forward(std::forward<Value>(value));
   } else {
-    return std::invoke(function, std::forward<Value>(value));
+    return invoke_callable(function, std::forward<Value>(value));
   }
 }
 

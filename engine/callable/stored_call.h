@@ -23,31 +23,34 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/callable/invoke_callable.h"
 #include "reprise/engine/callable/region_code.h"
 #include "reprise/engine/callable/tensor_visitor.h"
 
 namespace reprise::engine_internal {
 
-template <class>
-inline constexpr bool kAlwaysFalse = false;
-
-// Calls the member function `forward` of `fn`'s pointee or of `fn`, or else `fn` itself. In this
-// order, because the operator() of a module holder returns void if the module's forward is a
-// template, as in torch::nn::Sequential.
+// Whether `checkpoint()` can take this callable with these arguments; where it cannot, compilation
+// stops with the reason. The code that would use them is not compiled then: its own errors would
+// hide the reason.
 template <class F, class... Args>
-decltype(auto) invoke_callable(F& fn, Args&&... args) {
-  if constexpr (requires { fn->forward(std::forward<Args>(args)...); }) {
-    return fn->forward(std::forward<Args>(args)...);
-  } else if constexpr (requires { fn.forward(std::forward<Args>(args)...); }) {
-    return fn.forward(std::forward<Args>(args)...);
-  } else if constexpr (std::is_invocable_v<F&, Args...>) {
-    return std::invoke(fn, std::forward<Args>(args)...);
-  } else {
-    static_assert(kAlwaysFalse<F>,
-                  "reprise::checkpoint: the first argument can neither be called with the others "
-                  "nor has it a member function forward() that takes them");
-  }
-}
+struct ValidCall {
+  static constexpr bool kIsCallable = Callable<std::remove_reference_t<F>, Args...>;
+  static constexpr bool kIsStorable =
+      !std::is_lvalue_reference_v<F> || std::is_copy_constructible_v<std::decay_t<F>>;
+  static constexpr bool kHasStorableArguments =
+      (std::is_copy_constructible_v<std::decay_t<Args>> && ...);
+  static_assert(kIsCallable,
+                "reprise::checkpoint: the first argument can neither be called with the others "
+                "nor has it a member function forward() that takes them");
+  static_assert(kIsStorable,
+                "reprise::checkpoint: this callable cannot be copied; pass it with std::move, or a "
+                "reference that outlives backward with std::ref");
+  static_assert(
+      kHasStorableArguments,
+      "reprise::checkpoint: an argument cannot be copied, but the replay needs it as "
+      "well; pass a std::shared_ptr, or a reference that outlives backward with std::ref");
+  static constexpr bool value = kIsCallable && kIsStorable && kHasStorableArguments;
+};
 
 // How an argument is stored until the replay: by value, with elements of its own if the argument's
 // type is non-owning.
@@ -117,14 +120,6 @@ decltype(auto) pass_argument(T& stored) {
 // F and Args as deduced for forwarding references.
 template <class F, class... Args>
 class StoredCall final : public RegionCode {
-  static_assert(!std::is_lvalue_reference_v<F> || std::is_copy_constructible_v<std::decay_t<F>>,
-                "reprise::checkpoint: this callable cannot be copied; pass it with std::move, or a "
-                "reference that outlives backward with std::ref");
-  static_assert(
-      (std::is_copy_constructible_v<std::decay_t<Args>> && ...),
-      "reprise::checkpoint: an argument cannot be copied, but the replay needs it as "
-      "well; pass a std::shared_ptr, or a reference that outlives backward with std::ref");
-
  public:
   explicit StoredCall(F&& fn, const std::remove_reference_t<Args>&... arguments)
       : callable_(keep(fn)), arguments_(store_argument<Args>(arguments)...) {}

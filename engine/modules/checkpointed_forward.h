@@ -55,6 +55,27 @@ struct InnerForward {
   }
 };
 
+// The module type behind a holder, or the module type itself.
+template <class T>
+struct ContainedModule {
+  using type = typename T::ContainedType;
+};
+template <std::derived_from<torch::nn::Module> T>
+struct ContainedModule<T> {
+  using type = T;
+};
+template <class T>
+using ContainedModuleT = typename ContainedModule<T>::type;
+
+template <class T>
+const ContainedModuleT<T>& contained_module(const T& holder) {
+  if constexpr (std::derived_from<T, torch::nn::Module>) {
+    return holder;
+  } else {
+    return *holder;
+  }
+}
+
 template <class T, class M>
 inline constexpr bool kIsHolderOf = torch::detail::is_module_holder_of<T, M>::value ||
                                     std::same_as<std::remove_cvref_t<T>, std::shared_ptr<M>>;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -164,6 +165,16 @@ TEST(CheckpointedModuleTest, CopyOfAModuleSharesItsTensors) {
   EXPECT_TRUE(checkpointed->buffers()[0].is_same(existing->buffers()[0]));
   existing->to(at::kDouble);
   EXPECT_EQ(checkpointed->fc->weight.scalar_type(), at::kDouble);
+}
+
+TEST(CheckpointedModuleTest, TakesAModuleWithoutAHolder) {
+  Block plain(4);
+  Checkpointed<BlockImpl> checkpointed({}, *plain);
+  static_assert(std::same_as<Checkpointed<BlockImpl>::Impl, Checkpointed<Block>::Impl>);
+  EXPECT_TRUE(checkpointed->fc->weight.is_same(plain->fc->weight));
+  const at::Tensor x = torch::randn({3, 4}, torch::requires_grad());
+  checkpointed(x).sum().backward();
+  EXPECT_EQ(checkpointed->runs, 2);
 }
 
 TEST(CheckpointedModuleTest, WithoutOptionsItRunsPlainly) {

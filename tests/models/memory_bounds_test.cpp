@@ -8,9 +8,10 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/zoo/stepped_model.h"
 #include "bench/zoo/zoo.h"
 #include "reprise/policies/policies.h"
-#include "tests/models/model_steps.h"
+#include "tests/models/model_names.h"
 #include "tests/testing/modules.h"
 
 namespace reprise::testing::memory_bounds_test {
@@ -62,14 +63,14 @@ class MemoryBoundsTest : public ::testing::TestWithParam<std::tuple<std::string,
                            : 0;
   }
 
-  SteppedModel stepped_{std::get<0>(GetParam()), kScale};
+  zoo::SteppedModel stepped_{std::get<0>(GetParam()), kScale};
 };
 
 TEST_P(MemoryBoundsTest, NoPolicyNeedsMoreThanPlainAutograd) {
   for (const NamedPolicy& each : ready_policies()) {
     SCOPED_TRACE(each.name);
     const zoo::RegionRunner regions{form(), {.policy = each.policy}};
-    const Step step = stepped_.run([&] { return stepped_.model().loss(regions); });
+    const zoo::Step step = stepped_.run([&] { return stepped_.model().loss(regions); });
     EXPECT_LE(step.kept, stepped_.plain().kept + arguments_besides());
     EXPECT_LE(step.peak, stepped_.plain().peak + arguments_besides());
     expect_same_bits(step.results, stepped_.plain().results);
@@ -81,7 +82,7 @@ TEST_P(MemoryBoundsTest, NoPolicyKeepsMoreThanPlainAutogradOfAWholeModel) {
   for (const NamedPolicy& each : ready_policies()) {
     SCOPED_TRACE(each.name);
     const zoo::RegionRunner region{form(), {.policy = each.policy}};
-    const Step step =
+    const zoo::Step step =
         stepped_.run([&] { return region([this] { return stepped_.model().loss({}); }); });
     EXPECT_LE(step.kept, stepped_.plain().kept);
     expect_same_bits(step.results, stepped_.plain().results);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/zoo/stepped_model.h"
 #include "bench/zoo/zoo.h"
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
@@ -18,7 +19,7 @@
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
-#include "tests/models/model_steps.h"
+#include "tests/models/model_names.h"
 #include "tests/testing/counting.h"
 #include "tests/testing/modules.h"
 
@@ -66,7 +67,7 @@ class StoreBoundsTest : public ::testing::TestWithParam<std::string> {
     const Store store = named.make();
     for (int i = 0; i < kSteps; ++i) {
       SCOPED_TRACE(named.name + ", step " + std::to_string(i));
-      const Step step = stepped_.run([&] { return forward(store); });
+      const zoo::Step step = stepped_.run([&] { return forward(store); });
       EXPECT_LE(step.kept, stepped_.plain().kept);
       EXPECT_LE(step.peak, stepped_.plain().peak + (named.is_lossless ? 0 : largest_saved_ / 3));
       if (named.is_lossless) {
@@ -90,7 +91,7 @@ class StoreBoundsTest : public ::testing::TestWithParam<std::string> {
     return largest;
   }
 
-  SteppedModel stepped_{GetParam(), kScale};
+  zoo::SteppedModel stepped_{GetParam(), kScale};
   const std::int64_t largest_saved_ = find_largest_saved();
 };
 

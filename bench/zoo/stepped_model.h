@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Steps of the models of the zoo: the bytes that they need, and their results.
-#ifndef REPRISE_TESTS_MODELS_MODEL_STEPS_H_
-#define REPRISE_TESTS_MODELS_MODEL_STEPS_H_
+// File: stepped_model.h
+//
+// Training steps of the models of the zoo, for tests and benchmarks: the bytes that they need, and
+// their results. Not thread-safe: there is one counter of bytes for the process.
+#ifndef REPRISE_BENCH_ZOO_STEPPED_MODEL_H_
+#define REPRISE_BENCH_ZOO_STEPPED_MODEL_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +19,7 @@
 #include "bench/zoo/zoo.h"
 #include "reprise/engine/cpu_memory.h"
 
-namespace reprise::testing {
+namespace reprise::zoo {
 
 struct Step {
   std::int64_t kept = 0;  // after forward
@@ -29,9 +32,8 @@ class SteppedModel {
  public:
   SteppedModel(const std::string& name, std::int64_t scale) {
     install_cpu_memory_counter();
-    const auto& kinds = zoo::kinds();
-    const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                   [&](const zoo::Kind& each) { return each.name == name; });
+    const auto kind = std::find_if(kinds().begin(), kinds().end(),
+                                   [&](const Kind& each) { return each.name == name; });
     model_ = kind->make(scale);
     for (const at::Tensor& buffer : model_->buffers()) {
       buffers_.push_back(buffer.clone());
@@ -40,9 +42,20 @@ class SteppedModel {
     plain_ = run([this] { return model_->loss({}); });
   }
 
-  zoo::Model& model() const { return *model_; }
+  Model& model() const { return *model_; }
   // A step without regions and stores.
   const Step& plain() const { return plain_; }
+
+  // Makes the next step start as each other one.
+  void reset() {
+    const torch::NoGradGuard no_graph;
+    const std::vector<at::Tensor> now = model_->buffers();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      now[i].copy_(buffers_[i]);
+    }
+    model_->zero_grad();
+    torch::manual_seed(1);
+  }
 
   // forward: returns the loss.
   Step run(const std::function<at::Tensor()>& forward) {
@@ -66,35 +79,11 @@ class SteppedModel {
   }
 
  private:
-  void reset() {
-    const torch::NoGradGuard no_graph;
-    const std::vector<at::Tensor> now = model_->buffers();
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      now[i].copy_(buffers_[i]);
-    }
-    model_->zero_grad();
-    torch::manual_seed(1);
-  }
-
-  std::shared_ptr<zoo::Model> model_;
+  std::shared_ptr<Model> model_;
   std::vector<at::Tensor> buffers_;
   Step plain_;
 };
 
-inline std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const zoo::Kind& kind : zoo::kinds()) {
-    names.push_back(kind.name);
-  }
-  return names;
-}
+}  // namespace reprise::zoo
 
-// For the name of a test.
-inline std::string identifier_of(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-}  // namespace reprise::testing
-
-#endif  // REPRISE_TESTS_MODELS_MODEL_STEPS_H_
+#endif  // REPRISE_BENCH_ZOO_STEPPED_MODEL_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Calls that must not compile, each with one error that says why.
+#include <memory>
+
+#include "reprise/engine/checkpoint.h"
+
+namespace reprise::misuse_test {
+
+void call_with_other_arguments(const at::Tensor& x) {
+  checkpoint([](const at::Tensor& a, const at::Tensor& b) { return a + b; }, x);
+}
+
+void pass_callable_that_cannot_be_copied(const at::Tensor& x) {
+  const auto scale = [factor = std::make_unique<double>(2.0)](const at::Tensor& a) {
+    return a * *factor;
+  };
+  checkpoint(scale, x);
+}
+
+void pass_argument_that_cannot_be_copied(const at::Tensor& x) {
+  checkpoint([](const at::Tensor& a, const std::unique_ptr<double>& b) { return a * *b; }, x,
+             std::make_unique<double>(2.0));
+}
+
+}  // namespace reprise::misuse_test
