@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -97,12 +98,22 @@ class Bench {
   clockid_t clock_ = at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
 };
 
-nlohmann::ordered_json measure(Bench& bench, int rounds) {
+// The variants of these names, or all.
+std::vector<Variant> selected(const std::vector<std::string>& names) {
+  std::vector<Variant> found;
+  std::copy_if(
+      variants().begin(), variants().end(), std::back_inserter(found), [&](const Variant& variant) {
+        return names.empty() || std::find(names.begin(), names.end(), variant.name) != names.end();
+      });
+  return found;
+}
+
+nlohmann::ordered_json measure(Bench& bench, std::vector<Variant> order, int rounds) {
   nlohmann::ordered_json result;
   const Outcome expected = bench.outcome_of(variants().front());
   result["loss"] = expected.loss;
-  for (const Variant& variant : variants()) {
-    if (variant.is_floor) {
+  for (const Variant& variant : order) {
+    if (variant.measured == Measured::kTime) {
       bench.step_milliseconds(variant);  // none of the timed ones is its first
       continue;
     }
@@ -113,7 +124,10 @@ nlohmann::ordered_json measure(Bench& bench, int rounds) {
         {"gradients_equal", have_equal_bits(found.gradients, expected.gradients)},
         {"buffers_equal", have_equal_bits(found.buffers, expected.buffers)}};
   }
-  std::vector<Variant> order = variants();
+  order.erase(
+      std::remove_if(order.begin(), order.end(),
+                     [](const Variant& variant) { return variant.measured == Measured::kMemory; }),
+      order.end());
   for (int round = 0; round < rounds; ++round) {
     for (const Variant& variant : order) {
       result["variants"][variant.name]["step_ms"].push_back(bench.step_milliseconds(variant));
@@ -129,15 +143,17 @@ nlohmann::ordered_json measure(Bench& bench, int rounds) {
 int main(int argc, char** argv) {
   CLI::App app("Training steps with and without checkpointing; prints JSON.");
   std::string model;
+  std::vector<std::string> only;
   int rounds = 5;
   int threads = 1;
   app.add_option("--model", model, "gpt, gpt-fused, resnet, lstm or moe")->required();
+  app.add_option("--only", only, "the variants to measure; all if not given");
   app.add_option("--rounds", rounds, "timed steps of each variant");
   app.add_option("--threads", threads, "of LibTorch");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(threads);
   reprise::install_cpu_memory_counter();
   reprise::bench::Bench bench(reprise::bench::make_model(model));
-  std::cout << measure(bench, rounds).dump(1) << '\n';
+  std::cout << measure(bench, reprise::bench::selected(only), rounds).dump(1) << '\n';
   return 0;
 }

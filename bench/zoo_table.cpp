@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A training step of each model of the zoo (forward, loss, backward; no optimiser), with regions
-// and without. Prints the table of docs/models.md: the peak of a step over what was there before,
-// its time as a ratio of interleaved steps, and whether gradients and buffers have the same bits.
+// A training step of each model of the zoo (forward, loss, backward; no optimiser), with regions or
+// stores and without. Prints the tables of docs/models.md and docs/stores.md: the peak of a step
+// over the memory before it, its time as a ratio of interleaved steps, and whether gradients and
+// buffers have the same bits.
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -17,79 +20,51 @@
 #include <vector>
 
 #include "bench/clock.h"
+#include "bench/zoo/stepped_model.h"
 #include "bench/zoo/zoo.h"
-#include "reprise/engine/cpu_memory.h"
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/store_guard.h"
+#include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 
 namespace reprise::bench {
 namespace {
 
-using zoo::Form;
-using zoo::RegionRunner;
 using Tensors = std::vector<at::Tensor>;
+using Store = std::shared_ptr<ActivationStore>;
 
-const std::vector<RegionRunner>& runners() {
-  static const std::vector<RegionRunner> kRunners = {
-      {},
-      {Form::kFunction, {}},
-      {Form::kScope, {}},
-      {Form::kScope, {.policy = policies::save_compute_intensive()}},
+// A way to compute the loss of a model.
+using Forward = std::function<at::Tensor(zoo::Model&)>;
+
+Forward in_regions(zoo::Form form, CheckpointOptions options = {}) {
+  return [run = zoo::RegionRunner{form, std::move(options)}](zoo::Model& model) {
+    return model.loss(run);
   };
-  return kRunners;
 }
 
-struct Outcome {
-  std::int64_t peak_bytes = 0;
-  Tensors results;  // gradients and buffers
-};
+Forward with_store(Store store) {
+  return [store = std::move(store)](zoo::Model& model) {
+    const StoreGuard guard(store);
+    return model.loss({});
+  };
+}
 
-class Trial {
- public:
-  explicit Trial(const zoo::Kind& kind, std::int64_t scale) : model_(kind.make(scale)) {
-    for (const at::Tensor& buffer : model_->buffers()) {
-      buffers_.push_back(buffer.clone());
-    }
-    outcome_of(runners().front());  // fills LibTorch's caches
-  }
+std::vector<Forward> forms() {
+  return {in_regions(zoo::Form::kFunction), in_regions(zoo::Form::kScope),
+          in_regions(zoo::Form::kScope, {.policy = policies::save_compute_intensive()})};
+}
 
-  Outcome outcome_of(const RegionRunner& run) {
-    reset();
-    Outcome outcome;
-    reset_peak_cpu_memory();
-    const std::int64_t before = cpu_memory().current_bytes;
-    model_->loss(run).backward();
-    outcome.peak_bytes = cpu_memory().peak_bytes - before;
-    for (const at::Tensor& parameter : model_->parameters()) {
-      outcome.results.push_back(parameter.grad().defined() ? parameter.grad().clone()
-                                                           : at::Tensor());
-    }
-    for (const at::Tensor& buffer : model_->buffers()) {
-      outcome.results.push_back(buffer.clone());
-    }
-    return outcome;
-  }
+std::vector<Forward> ready_stores() {
+  return {with_store(stores::packed()), with_store(stores::compressed()),
+          with_store(stores::packed() | stores::compressed())};
+}
 
-  double microseconds_of(const RegionRunner& run) {
-    reset();
-    const double start = read_microseconds(CLOCK_THREAD_CPUTIME_ID);
-    model_->loss(run).backward();
-    return read_microseconds(CLOCK_THREAD_CPUTIME_ID) - start;
-  }
-
- private:
-  void reset() {
-    const at::NoGradGuard no_graph;
-    model_->zero_grad();
-    const Tensors now = model_->buffers();
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      now[i].copy_(buffers_[i]);
-    }
-    torch::manual_seed(1);
-  }
-
-  std::shared_ptr<zoo::Model> model_;
-  Tensors buffers_;
-};
+double microseconds_of(zoo::SteppedModel& stepped, const Forward& forward) {
+  stepped.reset();
+  const double start = read_microseconds(CLOCK_MONOTONIC);
+  forward(stepped.model()).backward();
+  return read_microseconds(CLOCK_MONOTONIC) - start;
+}
 
 bool have_equal_bits(const Tensors& first, const Tensors& second) {
   const auto bits = [](const at::Tensor& tensor) { return tensor.flatten().view(torch::kUInt8); };
@@ -105,36 +80,35 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// For each runner, the ratios of its steps to the plain ones next to them.
-std::vector<double> time_ratios(Trial& trial, int rounds) {
-  std::vector<std::vector<double>> ratios(runners().size());
+// For each of `variants`, the median of its steps' ratios to the plain ones next to them.
+std::vector<double> time_ratios(zoo::SteppedModel& stepped, const std::vector<Forward>& variants,
+                                int rounds) {
+  const Forward plain = in_regions(zoo::Form::kPlain);
+  std::vector<std::vector<double>> ratios(variants.size());
   for (int round = 0; round < rounds; ++round) {
-    const double plain = trial.microseconds_of(runners().front());
-    for (std::size_t i = 1; i < runners().size(); ++i) {
-      ratios[i].push_back(trial.microseconds_of(runners()[i]) / plain);
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const double base = microseconds_of(stepped, plain);
+      ratios[i].push_back(microseconds_of(stepped, variants[i]) / base);
     }
   }
-  std::vector<double> medians = {1.0};
-  for (std::size_t i = 1; i < ratios.size(); ++i) {
-    medians.push_back(median(ratios[i]));
-  }
+  std::vector<double> medians(ratios.size());
+  std::transform(ratios.begin(), ratios.end(), medians.begin(), median);
   return medians;
 }
 
-void print_row(const zoo::Kind& kind, std::int64_t scale, int rounds) {
-  Trial trial(kind, scale);
-  const Outcome plain = trial.outcome_of(runners().front());
+void print_row(const zoo::Kind& kind, std::int64_t scale, const std::vector<Forward>& variants,
+               int rounds) {
+  zoo::SteppedModel stepped(kind.name, scale);
+  const zoo::Step& plain = stepped.plain();
+  const auto plain_peak = static_cast<double>(plain.peak);
   std::cout << "| " << kind.name << " | " << kind.description << " | " << std::fixed
-            << std::setprecision(1) << static_cast<double>(plain.peak_bytes) / (1 << 20) << " MiB"
-            << std::setprecision(2);
-  const std::vector<double> ratios = time_ratios(trial, rounds);
+            << std::setprecision(1) << plain_peak / (1 << 20) << " MiB" << std::setprecision(2);
+  const std::vector<double> ratios = time_ratios(stepped, variants, rounds);
   bool is_same = true;
-  for (std::size_t i = 1; i < runners().size(); ++i) {
-    const Outcome found = trial.outcome_of(runners()[i]);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const zoo::Step found = stepped.run([&] { return variants[i](stepped.model()); });
     is_same = is_same && have_equal_bits(found.results, plain.results);
-    std::cout << " | "
-              << static_cast<double>(found.peak_bytes) / static_cast<double>(plain.peak_bytes)
-              << " | " << ratios[i];
+    std::cout << " | " << static_cast<double>(found.peak) / plain_peak << " | " << ratios[i];
   }
   std::cout << " | " << (is_same ? "yes" : "NO") << " |" << std::endl;
 }
@@ -147,15 +121,17 @@ int main(int argc, char** argv) {
   std::string only;
   std::int64_t scale = 16;
   int rounds = 15;
+  bool with_stores = false;
   app.add_option("--only", only, "models whose name contains this");
   app.add_option("--scale", scale, "of the batches");
   app.add_option("--rounds", rounds, "timed steps of each variant");
+  app.add_flag("--stores", with_stores, "stores around plain steps in place of regions");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(1);
-  reprise::install_cpu_memory_counter();
+  const auto variants = with_stores ? reprise::bench::ready_stores() : reprise::bench::forms();
   for (const reprise::zoo::Kind& kind : reprise::zoo::kinds()) {
     if (kind.name.find(only) != std::string::npos) {
-      reprise::bench::print_row(kind, scale, rounds);
+      reprise::bench::print_row(kind, scale, variants, rounds);
     }
   }
   return 0;

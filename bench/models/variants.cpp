@@ -77,14 +77,21 @@ at::Tensor run_nested(const Model& model) {
 const std::vector<Variant>& variants() {
   static const std::vector<Variant> kVariants = {
       {"none", run_plainly},
-      {"floor", run_twice, /*is_floor=*/true},
-      {"floor, one graph", run_twice_with_one_graph, /*is_floor=*/true},
+      {"floor", run_twice, Measured::kTime},
+      {"floor, one graph", run_twice_with_one_graph, Measured::kTime},
       {"full", in_function()},
       {"selective", in_function(policies::save_compute_intensive())},
       {"every-2nd-matmul", in_function(policies::every_nth_matmul(2))},
       {"nested", run_nested},
       {"scope", in_scope()},
       {"scope+selective", in_scope(policies::save_compute_intensive())},
+      {"save-nothing", in_function(policies::save_nothing()), Measured::kMemory},
+      {"save-matmuls", in_function(policies::save_matmuls()), Measured::kMemory},
+      {"save-everything", in_function(policies::save_everything()), Measured::kMemory},
+      {"scope+every-2nd-matmul", in_scope(policies::every_nth_matmul(2)), Measured::kMemory},
+      {"scope+save-nothing", in_scope(policies::save_nothing()), Measured::kMemory},
+      {"scope+save-matmuls", in_scope(policies::save_matmuls()), Measured::kMemory},
+      {"scope+save-everything", in_scope(policies::save_everything()), Measured::kMemory},
   };
   return kVariants;
 }

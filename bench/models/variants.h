@@ -14,14 +14,16 @@
 
 namespace reprise::bench {
 
+enum class Measured { kAll, kTime, kMemory };
+
 struct Variant {
   std::string name;
-  // Runs all blocks; gives the loss.
+  // Runs all blocks; returns the loss.
   std::function<at::Tensor(const Model& model)> forward;
-  bool is_floor = false;  // for its time only
+  Measured measured = Measured::kAll;
 };
 
-// `none` first, then the two floors.
+// `none` first, then the two floors, measured for their time only.
 const std::vector<Variant>& variants();
 
 }  // namespace reprise::bench

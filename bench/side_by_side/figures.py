@@ -178,6 +178,24 @@ def floor_of(variant):
     return FLOORS.get(variant, "floor")
 
 
+FORMS = ("full", "scope")  # of a region without a policy
+
+
+def is_within_a_hundredth(found):
+    """Whether the steps of both forms are known to a hundredth of their floors."""
+    ratios = [step_ratio(found["variants"], form, floor_of(form)) for form in FORMS]
+    return all(r.is_known and r.high - r.low < 0.01 * r.middle for r in ratios)
+
+
+def variants_of_both(both):
+    """(Python's, ours) of each variant that both sides have; a scope's is the one of its policy."""
+    theirs = both["python"]["variants"]
+    for name, ours in both["ours"]["variants"].items():
+        counterpart = "full" if name == "scope" else name.removeprefix("scope+")
+        if "peak_bytes" in ours and counterpart in theirs and name != "none":
+            yield theirs[counterpart], ours
+
+
 def bytes_ratio(variants, variant, what):
     return variants[variant][what] / variants["none"][what]
 

@@ -49,10 +49,16 @@ def each_block(**options):
     return lambda model: run_blocks(model, region)
 
 
-def save_compute_intensive(ctx, op, *args, **kwargs):
-    if op.overloadpacket in COMPUTE_INTENSIVE:
-        return CheckpointPolicy.PREFER_SAVE
-    return CheckpointPolicy.PREFER_RECOMPUTE
+def saving(is_saved):
+    """Regions that save the results of operators of which `is_saved(packet)` holds."""
+
+    def policy(ctx, op, *args, **kwargs):
+        if is_saved(op.overloadpacket):
+            return CheckpointPolicy.PREFER_SAVE
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+    return each_block(context_fn=contexts)
 
 
 def every_second_matmul():
@@ -88,13 +94,15 @@ VARIANTS = {
     "none": run_plainly,
     **FLOORS,
     "full": each_block(),
-    "selective": each_block(
-        context_fn=functools.partial(
-            create_selective_checkpoint_contexts, save_compute_intensive
-        )
-    ),
+    "selective": saving(lambda packet: packet in COMPUTE_INTENSIVE),
     "every-2nd-matmul": each_block(context_fn=every_second_matmul),
     "nested": run_nested,
+}
+# Measured for their bytes only. A policy that saves everything fails: dropout writes to a result
+# that Python keeps.
+MEMORY_VARIANTS = {
+    "save-nothing": saving(lambda packet: False),
+    "save-matmuls": saving(lambda packet: packet in MATMULS),
 }
 
 
@@ -159,7 +167,7 @@ def have_equal_bits(first, second):
 def measure(bench, rounds):
     _, _, gradients, buffers, loss = bench.outcome_of(run_plainly)
     result = {"loss": loss, "variants": {}}
-    for name, run in VARIANTS.items():
+    for name, run in (VARIANTS | MEMORY_VARIANTS).items():
         entry = result["variants"][name] = {"step_ms": []}
         if name in FLOORS:
             bench.step_milliseconds(run)  # none of the timed ones is its first

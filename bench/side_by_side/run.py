@@ -16,7 +16,7 @@ import sys
 import time
 
 import torch
-from figures import floor_of, overhead_ratios, step_ratio
+from figures import FORMS, floor_of, is_within_a_hundredth, overhead_ratios, step_ratio
 from instructions import costs_of, costs_side_by_side, run_callgrind
 from models import MODELS
 from plots import draw_all
@@ -25,6 +25,7 @@ from summaries import write_pages
 HERE = pathlib.Path(__file__).parent
 THREADED_MODELS = ("gpt", "gpt-fused")  # are run with all cores as well
 MODEL_SECONDS = 330  # for the steps of models, unless the least that is measured takes longer
+FLOOR_SECONDS = 75  # for the steps of a model beside their floors
 
 
 class Runner:
@@ -90,7 +91,8 @@ def add_steps(result, found):
         result.update(found)
         return
     for name, entry in found["variants"].items():
-        result["variants"][name]["step_ms"] += entry["step_ms"]
+        if "step_ms" in entry:
+            result["variants"][name]["step_ms"] += entry["step_ms"]
 
 
 def add_turn(runner, both, model, threads, steps):
@@ -128,6 +130,20 @@ def run_models(runner, wanted, turns, steps, seconds):
         turns -= 1
         if turns <= 0:
             cases = [case for case in cases if not has_steady_steps(case[0])]
+    return results
+
+
+def run_floors(runner, steps, seconds):
+    """Our steps of each model beside their floors, in processes until the ratios are known."""
+    results = {}
+    only = [f"--only={name}" for form in FORMS for name in (floor_of(form), form)]
+    for model in MODELS:
+        found = results[model] = {}
+        end = time.monotonic() + seconds
+        while not found or (time.monotonic() < end and not is_within_a_hundredth(found)):
+            runner.say(f"{model} beside its floors")
+            arguments = (f"--model={model}", f"--rounds={steps}", *only)
+            add_steps(found, runner.ours("model_steps", *arguments))
     return results
 
 
@@ -204,6 +220,7 @@ def measure(runner, quick):
         if os.cpu_count() > 1:
             models += [(model, os.cpu_count()) for model in THREADED_MODELS]
         results["models"] = run_models(runner, models, turns=2, steps=3, seconds=MODEL_SECONDS)
+    results["floors"] = run_floors(runner, *((2, 0) if quick else (9, FLOOR_SECONDS)))
     results["scaling"] = run_scaling(runner, turns=1 if quick else 3)
     results["offload"] = run_offload(runner, rounds=2 if quick else 9)
     results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
