@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/profile/profiled_step.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/storage_id.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+constexpr c10::DebugInfoKind kMemoryReports = c10::DebugInfoKind::PROFILER_STATE;
+
+// A tensor that autograd has saved, and the value in it.
+class SavedValue {
+ public:
+  SavedValue(std::shared_ptr<MemoryObserver> observer, const at::Tensor& tensor)
+      : observer_(std::move(observer)),
+        tensor_(tensor),
+        value_(observer_->recorder().saved(tensor)) {}
+  ~SavedValue() { observer_->recorder().dropped(tensor_); }
+  SavedValue(const SavedValue&) = delete;
+  SavedValue& operator=(const SavedValue&) = delete;
+
+  const at::Tensor& read() const {
+    if (observer_->is_open()) {
+      observer_->recorder().read(value_);
+    }
+    return tensor_;
+  }
+
+ private:
+  const std::shared_ptr<MemoryObserver> observer_;
+  const at::Tensor tensor_;
+  const planner::ValueId value_;
+};
+
+void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
+  for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+}
+
+std::unique_ptr<at::ObserverContext> on_node_begin(const at::RecordFunction& node) {
+  if (MemoryObserver* const observer = MemoryObserver::current()) {
+    observer->synchronize();
+    observer->recorder().begin_node(node.name());
+  }
+  return nullptr;
+}
+
+void on_node_end(const at::RecordFunction& /*node*/, at::ObserverContext* /*context*/) {
+  if (MemoryObserver* const observer = MemoryObserver::current()) {
+    observer->synchronize();
+    observer->recorder().end_node();
+  }
+}
+
+}  // namespace
+
+MemoryObserver* MemoryObserver::current() {
+  auto* const observer =
+      dynamic_cast<MemoryObserver*>(c10::ThreadLocalDebugInfo::get(kMemoryReports));
+  return observer != nullptr && observer->is_open() ? observer : nullptr;
+}
+
+void MemoryObserver::synchronize() const {
+  if (!device_.is_cpu()) {
+    c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
+  }
+}
+
+void MemoryObserver::reportMemoryUsage(void* block, std::int64_t bytes, std::size_t total_allocated,
+                                       std::size_t /*total_reserved*/, c10::Device device) {
+  if (!is_open_ || device != device_) {
+    return;
+  }
+  if (bytes >= 0) {
+    recorder_.allocated(block, bytes, static_cast<std::int64_t>(total_allocated));
+  } else {
+    recorder_.freed(block, -bytes);
+  }
+}
+
+void StepInterceptor::intercept(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  if (traits.is_view || traits.is_inplace_view || traits.is_bookkeeping ||
+      observer_.recorder().is_in_node()) {
+    pass_on(call, next_);
+    return;
+  }
+  std::vector<at::Tensor> reads;
+  for (const c10::IValue& argument : call.arguments()) {
+    append_tensors(argument, reads);
+  }
+  std::vector<at::Tensor> written;
+  for (const std::uint32_t argument : traits.written(call.arguments())) {
+    append_tensors(call.argument(argument), written);
+  }
+  observer_.synchronize();
+  observer_.recorder().begin_operator(call.op.schema().name(), traits.transfer == Transfer::kNone,
+                                      reads);
+  pass_on(call, next_);
+  observer_.synchronize();
+  observer_.recorder().end_operator(written);
+}
+
+ProfiledStep::ProfiledStep(c10::Device device)
+    : observer_(std::make_shared<MemoryObserver>(device)),
+      interceptor_(*observer_, InterceptionScope::current()) {
+  hooks_.emplace(
+      [observer = observer_](const at::Tensor& tensor) {
+        return std::make_shared<const SavedValue>(observer, tensor);
+      },
+      [](const std::shared_ptr<const SavedValue>& saved) { return saved->read(); });
+  memory_.emplace(kMemoryReports, observer_);
+  interception_.emplace(&interceptor_);
+  nodes_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_node_begin, &on_node_end)
+                                          .scopes({at::RecordScope::BACKWARD_FUNCTION}));
+}
+
+ProfiledStep::~ProfiledStep() { end(); }
+
+void ProfiledStep::end() {
+  if (interception_.has_value()) {
+    observer_->close();
+    at::removeCallback(nodes_);
+    interception_.reset();
+    memory_.reset();
+    hooks_.reset();
+  }
+}
+
+planner::Trace ProfiledStep::finish() {
+  end();
+  return observer_->recorder().finish();
+}
+
+}  // namespace reprise::engine_internal

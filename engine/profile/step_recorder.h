@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Writes a step down as a trace: called when operators and nodes begin and end, when memory is
+// allocated and freed, and when autograd saves and reads tensors.
+//
+// Note [When the program releases a value]: a plan has to know until when the program itself holds
+// a value, though autograd holds it as well. Autograd's references are those that the pack hook has
+// returned, so a storage that has no others has been released by the program. This is looked up
+// after each operator.
+#ifndef REPRISE_ENGINE_PROFILE_STEP_RECORDER_H_
+#define REPRISE_ENGINE_PROFILE_STEP_RECORDER_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/StorageImpl.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "reprise/base/threading/mutex.h"
+#include "reprise/planner/trace.h"
+
+namespace reprise::engine_internal {
+
+class StepRecorder {
+ public:
+  explicit StepRecorder(c10::Device device) : device_(device) {}
+
+  // An operator of forward, or one outside of backward's nodes.
+  void begin_operator(const std::string& name, bool can_recompute,
+                      const std::vector<at::Tensor>& reads);
+  // `written`: the tensors that it has modified in place.
+  void end_operator(const std::vector<at::Tensor>& written);
+
+  // A node of backward. Nodes of a backward inside another one count as part of it.
+  void begin_node(const std::string& name);
+  void end_node();
+  bool is_in_node() const;
+
+  void allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes);
+  void freed(const void* block, std::int64_t bytes);
+
+  // Autograd saves `tensor`. Returns the value in it.
+  planner::ValueId saved(const at::Tensor& tensor);
+  // Autograd reads it again, and at last lets go of its tensor.
+  void read(planner::ValueId value);
+  void dropped(const at::Tensor& tensor);
+
+  // Returns the trace. The recorder is empty afterwards.
+  planner::Trace finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Allocation {
+    const void* block;
+    std::int64_t bytes;
+  };
+  // Memory that autograd holds tensors of.
+  struct SavedBlock {
+    c10::StorageImpl* storage;  // alive as long as they are
+    std::size_t references;     // of autograd
+  };
+
+  planner::OperatorId current() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return static_cast<planner::OperatorId>(trace_.operators.size()) - 1;
+  }
+  void begin(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void end() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void begin_backward() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_rest(const std::string& name, planner::OperatorId first)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void take_over(const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void note_releases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  planner::ValueId value_in(const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  planner::ValueId add_value_from_outside(planner::Value value, const void* block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  planner::ValueId add_value(planner::Value value, const void* block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_read(planner::ValueId value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  double seconds_since(Clock::time_point start) const;
+
+  const c10::Device device_;
+  mutable Mutex mutex_;
+  planner::Trace trace_;
+  std::vector<bool> is_from_outside_;                          // by value
+  absl::flat_hash_map<const void*, planner::ValueId> values_;  // in memory now, by block
+  absl::flat_hash_map<const void*, SavedBlock> saved_;
+  std::vector<Allocation> allocations_;  // of the operator that runs
+  bool is_running_ = false;
+  bool is_in_backward_ = false;
+  int node_depth_ = 0;
+  std::int64_t bytes_before_ = -1;          // the step; negative: not known yet
+  std::int64_t live_bytes_ = 0;             // allocated since then, less what has been freed
+  std::int64_t live_at_begin_ = 0;          // of the operator that runs
+  std::int64_t live_at_most_ = 0;           // since then
+  Clock::time_point start_ = Clock::now();  // of the step, or of backward
+  Clock::time_point operator_start_ = Clock::now();
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_PROFILE_STEP_RECORDER_H_

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Plans that recompute more than once, for budgets that are too small for the others: the trace is
+// cut into a chain of regions, and a dynamic programme chooses where checkpoints are, nested to any
+// depth, and how much each region retains.
+#ifndef REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_
+#define REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "reprise/planner/chain/ambient_memory.h"
+#include "reprise/planner/chain/chain_program.h"
+#include "reprise/planner/chain/region_chain.h"
+#include "reprise/planner/plan.h"
+#include "reprise/planner/schedule/execution.h"
+#include "reprise/planner/simulator.h"
+
+namespace reprise::planner_internal {
+
+// Not thread-safe.
+class ChainPlanner {
+ public:
+  // Both must outlive the planner.
+  ChainPlanner(const planner::Simulator& simulator, const TraceFacts& facts);
+  ChainPlanner(const ChainPlanner&) = delete;
+  ChainPlanner& operator=(const ChainPlanner&) = delete;
+
+  // Returns plans for budgets around `peak_bytes`, best first by the dynamic programme's own
+  // figures; empty if the trace has no place to cut. The simulator decides whether they fit. What
+  // one call has worked out serves later ones for budgets of about the same size.
+  std::vector<Plan> plans(std::int64_t peak_bytes);
+
+ private:
+  // One way to cut the trace.
+  struct Candidate {
+    RegionChain chain;
+    std::int64_t base_bytes = 0;
+    std::vector<Stage> stages;
+    std::map<std::int64_t, ChainProgram> programs;  // by the bytes of a slot
+  };
+  struct Proposal {
+    double seconds = 0;  // by the programme
+    Plan plan;
+  };
+
+  void add_candidate(RegionChain chain);
+  static const ChainProgram& program_for(Candidate& candidate, std::int64_t slot_bytes);
+  void propose(Candidate& candidate, std::int64_t peak_bytes,
+               std::vector<Proposal>& proposals) const;
+  Plan plan_of(const ChainSchedule& schedule, const Candidate& candidate) const;
+
+  const Trace& trace_;
+  const TraceFacts& facts_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace reprise::planner_internal
+
+#endif  // REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_

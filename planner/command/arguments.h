@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What the command line asks for.
+#ifndef REPRISE_PLANNER_COMMAND_ARGUMENTS_H_
+#define REPRISE_PLANNER_COMMAND_ARGUMENTS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/planner/command/quantities.h"
+#include "reprise/planner/plan.h"
+
+namespace reprise::planner_internal {
+
+struct Arguments {
+  std::string trace_file;
+  std::optional<Budget> budget;
+  std::optional<double> max_overhead;  // a fraction of the step without recomputation
+  std::vector<planner::StoreOption> stores;
+  std::string explain;  // a number or a name of operators; empty: none
+  std::string plot_file;
+  bool is_json = false;
+  int points = 20;  // of the frontier
+};
+
+// Returns nothing if help was asked for, which it prints. Throws UsageError.
+std::optional<Arguments> parse_arguments(int argc, const char* const* argv);
+
+}  // namespace reprise::planner_internal
+
+#endif  // REPRISE_PLANNER_COMMAND_ARGUMENTS_H_

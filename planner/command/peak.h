@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What is in memory at the peak of a step, and what would make it smaller.
+#ifndef REPRISE_PLANNER_COMMAND_PEAK_H_
+#define REPRISE_PLANNER_COMMAND_PEAK_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "reprise/planner/command/outcome.h"
+#include "reprise/planner/planner.h"
+
+namespace reprise::planner_internal {
+
+// "#40 aten::mul, which runs again for #71 mul_backward".
+std::string peak_label(const planner::Trace& trace, const planner::Simulation& simulation);
+
+// The largest values in memory at the peak; at most `count` of them, and none of 0 bytes.
+std::vector<planner::ValueId> largest_at_peak(const Outcome& outcome, std::size_t count);
+
+// "retained", "gradient", ...
+std::string role_at_peak(const Outcome& outcome, planner::ValueId value);
+
+// What would allow for a smaller peak, each in a sentence; what has most to win first.
+std::vector<std::string> advice(const Outcome& outcome, const planner::Simulation& simulation);
+
+}  // namespace reprise::planner_internal
+
+#endif  // REPRISE_PLANNER_COMMAND_PEAK_H_
