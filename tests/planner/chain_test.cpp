@@ -33,7 +33,6 @@ using planner::Simulator;
 using planner::Trace;
 using planner::ValueId;
 using planner_internal::ChainPlanner;
-using planner_internal::ChainPlanner;
 using planner_internal::cut_into_regions;
 using planner_internal::RegionChain;
 using planner_internal::TraceFacts;
