@@ -122,6 +122,7 @@ std::vector<Plan> ChainPlanner::plans(std::int64_t peak_bytes) {
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.seconds < b.seconds; });
   std::vector<Plan> plans;
+  plans.reserve(proposals.size());
   for (Proposal& proposal : proposals) {
     plans.push_back(std::move(proposal.plan));
   }

@@ -127,8 +127,12 @@ class ChainBuilder {
     std::vector<OperatorId> cuts;
     const std::size_t stretches = std::min<std::size_t>(candidates.size(), kMostRegions - 1);
     for (std::size_t stretch = 0; stretch < stretches; ++stretch) {
-      const auto first = candidates.begin() + candidates.size() * stretch / stretches;
-      const auto end = candidates.begin() + candidates.size() * (stretch + 1) / stretches;
+      const auto limit = [&](std::size_t number) {
+        return candidates.begin() +
+               static_cast<std::ptrdiff_t>(candidates.size() * number / stretches);
+      };
+      const auto first = limit(stretch);
+      const auto end = limit(stretch + 1);
       cuts.push_back(std::min_element(first, end, [](const Candidate& a, const Candidate& b) {
                        return a.bytes < b.bytes;
                      })->position);

@@ -74,9 +74,9 @@ class RegionTraceBuilder {
 
  private:
   const std::vector<ValueId>& next_inputs() const {
-    static const std::vector<ValueId> none;
+    static const std::vector<ValueId> kNoValues;
     const auto next = static_cast<std::size_t>(id_) + 1;
-    return next < chain_.regions.size() ? chain_.regions[next].inputs : none;
+    return next < chain_.regions.size() ? chain_.regions[next].inputs : kNoValues;
   }
 
   ValueId add(ValueId original, Value value) {

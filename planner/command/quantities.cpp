@@ -14,11 +14,11 @@ namespace {
 using Units = std::map<std::string, double>;
 
 const Units& byte_units() {
-  static const Units units = {{"B", 1},       {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-                              {"TB", 1e12},   {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},
-                              {"T", 0x1p40},  {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
-                              {"TiB", 0x1p40}};
-  return units;
+  static const Units kUnits = {{"B", 1},       {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                               {"TB", 1e12},   {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},
+                               {"T", 0x1p40},  {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                               {"TiB", 0x1p40}};
+  return kUnits;
 }
 
 struct Quantity {
@@ -76,19 +76,19 @@ std::int64_t parse_bytes(const std::string& text) {
 }
 
 double parse_seconds(const std::string& text) {
-  static const Units units = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
-  return parse(text, units, "a time such as 10us or 1.5ms");
+  static const Units kUnits = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  return parse(text, kUnits, "a time such as 10us or 1.5ms");
 }
 
 double parse_seconds_per_byte(const std::string& text) {
-  static const Units units = [] {
+  static const Units kUnits = [] {
     Units rates;
     for (const auto& [name, bytes] : byte_units()) {
       rates[name + "/s"] = bytes;
     }
     return rates;
   }();
-  const double rate = parse(text, units, "a rate such as 25GB/s");
+  const double rate = parse(text, kUnits, "a rate such as 25GB/s");
   if (rate == 0) {
     throw UsageError("'" + text + "' is no rate: nothing would ever arrive");
   }

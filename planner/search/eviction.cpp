@@ -81,7 +81,7 @@ std::vector<Relief> Eviction::choose(const std::vector<Relief>& reliefs,
   std::int64_t freed = 0;
   for (const Relief& relief : reliefs) {
     const std::int64_t bytes = problem_.trace.values[relief.value].bytes;
-    const int store = relief.choice.store;
+    const std::int8_t store = relief.choice.store;
     const bool has_room = store == kNone || stored[store] + bytes <=
                                                 problem_.simulator.stores()[store].capacity_bytes;
     if (is_chosen[relief.value] || !has_room || failures.contains(key(relief))) {

@@ -11,7 +11,6 @@
 namespace reprise::planner_internal {
 
 using planner::Choice;
-using planner::Operator;
 using planner::Simulation;
 
 namespace {

@@ -14,8 +14,6 @@
 
 namespace reprise::planner_internal {
 
-using planner::Simulation;
-
 namespace {
 
 constexpr std::string_view kEviction = "eviction at the peak";

@@ -10,7 +10,6 @@
 
 namespace reprise::planner_internal {
 
-using planner::Operator;
 using planner::ScheduledRun;
 
 namespace {

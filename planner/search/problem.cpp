@@ -10,9 +10,9 @@ namespace reprise::planner_internal {
 using planner::Choice;
 using planner::Operator;
 
-Problem::Problem(const planner::Simulator& of)
-    : simulator(of),
-      trace(of.trace()),
+Problem::Problem(const planner::Simulator& simulator)
+    : simulator(simulator),
+      trace(simulator.trace()),
       facts(trace),
       first_use(trace.values.size(), kNone),
       last_use(trace.values.size(), kNone),

@@ -75,6 +75,18 @@ struct ThreeSteps {
   ValueId a, b, c;
 };
 
+// What the methods of a search work with.
+struct Methods {
+  explicit Methods(const Trace& trace)
+      : simulator(trace), problem(simulator), menu(problem), trials(simulator, archive) {}
+
+  const Simulator simulator;
+  const Problem problem;
+  const RetainMenu menu;
+  Archive archive;
+  Trials trials;
+};
+
 TEST(ProblemTest, FindsUsesAndNeeds) {
   ThreeSteps steps;
   steps.trace.operators[4].reads.clear();  // only c reads b
@@ -234,11 +246,8 @@ TEST(RetainMenuTest, FullStoresKeepWhatIsDearestToMakeAgain) {
 
 TEST(PriceSearchTest, PlansRangeFromAllToNothingRetained) {
   const ThreeSteps steps;
-  const Simulator simulator(steps.trace);
-  const Problem problem(simulator);
-  const RetainMenu menu(problem);
-  Archive archive;
-  Trials trials(simulator, archive);
+  Methods methods(steps.trace);
+  auto& [simulator, problem, menu, archive, trials] = methods;
   trials.allow(100);
   PriceSearch(problem, menu, trials).sweep(32);
   EXPECT_EQ(trials.left(), 68);
@@ -252,11 +261,8 @@ TEST(PriceSearchTest, PricesThatFollowTheMemoryAreOfUse) {
   int better = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Trace trace = random_trace(seed, {.forward_operators = 40});
-    const Simulator simulator(trace);
-    const Problem problem(simulator);
-    const RetainMenu menu(problem);
-    Archive archive;
-    Trials trials(simulator, archive);
+    Methods methods(trace);
+    auto& [simulator, problem, menu, archive, trials] = methods;
     trials.allow(1000);
     const std::int64_t budget = trials.run(problem.largest_plan(), "all").peak_bytes * 3 / 4;
     PriceSearch prices(problem, menu, trials);
@@ -273,11 +279,8 @@ TEST(PriceSearchTest, PricesThatFollowTheMemoryAreOfUse) {
 
 TEST(EvictionTest, DropsWhatIsCheapestPerByteAtThePeak) {
   const ThreeSteps steps;
-  const Simulator simulator(steps.trace);
-  const Problem problem(simulator);
-  const RetainMenu menu(problem);
-  Archive archive;
-  Trials trials(simulator, archive);
+  Methods methods(steps.trace);
+  auto& [simulator, problem, menu, archive, trials] = methods;
   trials.allow(100);
   Plan plan = problem.largest_plan();
   Reruns reruns(problem, plan);
@@ -297,11 +300,8 @@ TEST(EvictionTest, DropsWhatIsCheapestPerByteAtThePeak) {
 TEST(EvictionTest, PeaksOnlyFallUnlessTheyMayRise) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Trace trace = random_trace(seed, {.forward_operators = 30});
-    const Simulator simulator(trace);
-    const Problem problem(simulator);
-    const RetainMenu menu(problem);
-    Archive archive;
-    Trials trials(simulator, archive);
+    Methods methods(trace);
+    auto& [simulator, problem, menu, archive, trials] = methods;
     trials.allow(200);
     Plan plan = problem.largest_plan();
     const Simulation before = simulator.run(plan);
@@ -317,11 +317,8 @@ TEST(LocalSearchTest, IsNeverWorseThanItsStart) {
   int better = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Trace trace = random_trace(seed, {.forward_operators = 25});
-    const Simulator simulator(trace);
-    const Problem problem(simulator);
-    const RetainMenu menu(problem);
-    Archive archive;
-    Trials trials(simulator, archive);
+    Methods methods(trace);
+    auto& [simulator, problem, menu, archive, trials] = methods;
     trials.allow(150);
     const Plan start = keep_set(problem, random);
     const Simulation before = simulator.run(start);
