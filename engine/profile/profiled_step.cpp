@@ -13,7 +13,8 @@
 namespace reprise::engine_internal {
 namespace {
 
-constexpr c10::DebugInfoKind kMemoryReports = c10::DebugInfoKind::PROFILER_STATE;
+// The kind of observer to which LibTorch's allocators report.
+c10::DebugInfoKind memory_reports() { return c10::DebugInfoKind::PROFILER_STATE; }
 
 // A tensor that autograd has saved, and the value in it.
 class SavedValue {
@@ -62,7 +63,7 @@ void on_node_end(const at::RecordFunction& /*node*/, at::ObserverContext* /*cont
 
 MemoryObserver* MemoryObserver::current() {
   auto* const observer =
-      dynamic_cast<MemoryObserver*>(c10::ThreadLocalDebugInfo::get(kMemoryReports));
+      dynamic_cast<MemoryObserver*>(c10::ThreadLocalDebugInfo::get(memory_reports()));
   return observer != nullptr && observer->is_open() ? observer : nullptr;
 }
 
@@ -115,7 +116,7 @@ ProfiledStep::ProfiledStep(c10::Device device)
         return std::make_shared<const SavedValue>(observer, tensor);
       },
       [](const std::shared_ptr<const SavedValue>& saved) { return saved->read(); });
-  memory_.emplace(kMemoryReports, observer_);
+  memory_.emplace(memory_reports(), observer_);
   interception_.emplace(&interceptor_);
   nodes_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_node_begin, &on_node_end)
                                           .scopes({at::RecordScope::BACKWARD_FUNCTION}));

@@ -73,7 +73,7 @@ CompressedPlace::CompressedPlace(std::shared_ptr<Compressor> compressor,
 
 CompressedPlace::~CompressedPlace() {
   if (is_counted_) {
-    compressor_->room().remove(size_, held_);
+    compressor_->room().remove(size_, held_, is_refused_);
   }
 }
 
@@ -86,6 +86,7 @@ CompressedPlace::Outcome CompressedPlace::write(ByteSource& source, std::int64_t
     compressor_->choice().note_outcome(size_, true);
     return outcome;
   }
+  is_refused_ = outcome == Outcome::kRefused;
   buffer_of_thread() = std::move(buffer_);
   pieces_.clear();
   if (is_counted_) {

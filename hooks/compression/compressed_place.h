@@ -53,6 +53,7 @@ class CompressedPlace final : public Place {
   const std::int64_t size_;
   const bool is_counted_;  // its tensor is in the memory that it is compressed to
   std::int64_t held_;
+  bool is_refused_ = false;
   std::optional<ChunkCodec> codec_;
   std::vector<std::size_t> chunks_;  // sizes
   std::vector<Piece> pieces_;

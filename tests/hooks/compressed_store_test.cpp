@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "reprise/hooks/disk_store.h"
@@ -141,9 +142,13 @@ TEST_F(CompressedStoreTest, NeverHoldsMoreThanTheLargestStepDid) {
   const at::Tensor values = at::rand({3 << 20}).to(at::kBFloat16);  // remain above 4 MiB
   const auto bytes = static_cast<std::int64_t>(values.nbytes());
   const auto step = [&](int tensors) {
-    std::vector<std::unique_ptr<StoredTensor>> stored;
+    std::vector<at::Tensor> clones;  // made before, so that the first is not done before the last
     for (int i = 0; i < tensors; ++i) {
-      stored.push_back(store->put(values.clone()));
+      clones.push_back(values.clone());
+    }
+    std::vector<std::unique_ptr<StoredTensor>> stored;
+    for (at::Tensor& clone : clones) {
+      stored.push_back(store->put(std::exchange(clone, {})));
     }
     store->flush();
     for (const auto& each : stored) {

@@ -188,5 +188,31 @@ TEST(RoomAccountTest, GrantsWhatTheLargestStepLeaves) {
   EXPECT_FALSE(room.take(1));
 }
 
+TEST(RoomAccountTest, GrantsWhatIsSavedOnceTensorsLeave) {
+  RoomAccount room;
+  room.add(100);
+  room.add(100);
+  room.add(100);
+  room.give_back(150);
+  room.remove(100, 50);  // backward has begun: 200 were put, 100 are held
+  EXPECT_FALSE(room.take(101));
+  EXPECT_TRUE(room.take(100));
+  room.remove(100, 100);
+  EXPECT_FALSE(room.take(1));
+  room.add(100);  // another forward: the peak was 300, 200 are held
+  EXPECT_FALSE(room.take(101));
+  EXPECT_TRUE(room.take(100));
+}
+
+TEST(RoomAccountTest, TensorThatIsRefusedIsNotUsedUp) {
+  RoomAccount room;
+  room.add(100);
+  room.add(100);
+  room.give_back(90);
+  room.remove(100, 100, /*is_refused=*/true);
+  EXPECT_FALSE(room.take(191));
+  EXPECT_TRUE(room.take(190));
+}
+
 }  // namespace
 }  // namespace reprise::hooks_internal
