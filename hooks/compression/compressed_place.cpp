@@ -176,16 +176,17 @@ void CompressedPlace::finish() {
   buffer_of_thread() = std::move(buffer_);
 }
 
-// A tensor with one piece then never exists twice.
+// The tensor then does not exist twice: its memory is filled page by page, while the pieces go one
+// by one.
 void CompressedPlace::start_last_read() {
-  if (pieces_.size() != 1 || !buffer_.empty()) {
-    return;
+  for (Piece& piece : pieces_) {
+    if (piece.stored != nullptr && piece.stored->device_bytes() > 0) {
+      const at::Tensor compressed = piece.stored->get();
+      const auto* const begin = static_cast<const std::byte*>(compressed.const_data_ptr());
+      piece.bytes.assign(begin, begin + compressed.nbytes());
+      piece.stored.reset();
+    }
   }
-  const at::Tensor compressed = pieces_.front().stored->get();
-  const auto* const begin = static_cast<const std::byte*>(compressed.const_data_ptr());
-  buffer_.assign(begin, begin + compressed.nbytes());
-  pieces_.clear();
-  chunks_in_pieces_ = 0;
 }
 
 void CompressedPlace::read(std::byte* bytes, std::int64_t size) {
@@ -201,7 +202,11 @@ void CompressedPlace::read(std::byte* bytes, std::int64_t size) {
       done += length;
     }
   };
-  for (const Piece& piece : pieces_) {
+  for (Piece& piece : pieces_) {
+    if (piece.stored == nullptr) {
+      decompress(std::exchange(piece.bytes, {}).data(), piece.chunks);
+      continue;
+    }
     const at::Tensor compressed = piece.stored->get();
     decompress(static_cast<const std::byte*>(compressed.const_data_ptr()), piece.chunks);
   }
@@ -211,7 +216,7 @@ void CompressedPlace::read(std::byte* bytes, std::int64_t size) {
 std::int64_t CompressedPlace::memory_bytes() const {
   std::int64_t bytes = 0;
   for (const Piece& piece : pieces_) {
-    bytes += piece.stored->device_bytes();
+    bytes += piece.stored == nullptr ? 0 : piece.stored->device_bytes();
   }
   return bytes;
 }

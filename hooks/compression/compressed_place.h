@@ -33,12 +33,13 @@ class CompressedPlace final : public Place {
   [[nodiscard]] std::int64_t memory_bytes() const override;
 
  private:
-  // Some chunks, in the next store.
+  using Buffer = std::vector<std::byte>;
+  // Some chunks, in the next store or, for the last read, here.
   struct Piece {
     std::unique_ptr<StoredTensor> stored;
     std::size_t chunks;
+    Buffer bytes = {};
   };
-  using Buffer = std::vector<std::byte>;
 
   Outcome compress(ByteSource& source);
   Outcome refuse();
