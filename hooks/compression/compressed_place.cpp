@@ -108,7 +108,8 @@ CompressedPlace::Outcome CompressedPlace::compress(ByteSource& source) {
   std::byte* const chunk = chunk_of_thread();
   const auto total = static_cast<std::size_t>(size_);
   for (std::size_t done = 0; done < total;) {
-    if (filled_ >= kPieceBytes && !flush_piece()) {
+    const bool has_room = !is_counted_ || !compressor_->room().is_exceeded();
+    if (!has_room || (filled_ >= kPieceBytes && !flush_piece())) {
       compressor_->bytes_no_room += size_;
       return Outcome::kRefused;
     }

@@ -46,6 +46,11 @@ class RoomAccount {
     held_ += has_room ? bytes : 0;
     return has_room;
   }
+  // Returns whether more is held than is allowed: tensors have left since it was granted.
+  bool is_exceeded() {
+    const std::lock_guard lock(mutex_);
+    return is_emptied_ && held_ > put_;
+  }
   // So many bytes are held less; more if it is negative.
   void give_back(std::int64_t bytes) {
     const std::lock_guard lock(mutex_);

@@ -204,6 +204,19 @@ TEST(RoomAccountTest, GrantsWhatIsSavedOnceTensorsLeave) {
   EXPECT_TRUE(room.take(100));
 }
 
+TEST(RoomAccountTest, IsExceededWhenTensorsLeaveThatWereCountedOn) {
+  RoomAccount room;
+  room.add(100);
+  room.add(100);
+  room.give_back(90);
+  EXPECT_TRUE(room.take(90));
+  EXPECT_FALSE(room.is_exceeded());
+  room.remove(100, 10);  // 100 were put, 190 are held
+  EXPECT_TRUE(room.is_exceeded());
+  room.give_back(90);
+  EXPECT_FALSE(room.is_exceeded());
+}
+
 TEST(RoomAccountTest, TensorThatIsRefusedIsNotUsedUp) {
   RoomAccount room;
   room.add(100);
