@@ -37,20 +37,10 @@ planner::Trace record(const std::string& model, std::int64_t scale) {
   return std::move(profile).finish();
 }
 
-// Of values that exist before the step.
-std::int64_t bytes_before(const planner::Trace& trace) {
-  std::int64_t bytes = 0;
-  const std::vector<planner::OperatorId> producers = trace.producers();
-  for (std::size_t value = 0; value < producers.size(); ++value) {
-    bytes += producers[value] == planner::kNone ? trace.values[value].bytes : 0;
-  }
-  return bytes;
-}
-
 void print_row(const std::string& model, const planner::Trace& trace) {
   using Clock = std::chrono::steady_clock;
   planner::Planner planner(trace);
-  const std::int64_t before = bytes_before(trace);
+  const std::int64_t before = trace.bytes_before_step();
   const std::int64_t peak = planner.simulator().run(planner::retain_all(trace)).peak_bytes - before;
   std::cout << "| " << model << " | " << trace.operators.size() << std::fixed;
   const Clock::time_point start = Clock::now();

@@ -118,6 +118,15 @@ std::vector<OperatorId> Trace::producers() const {
   return producers;
 }
 
+std::int64_t Trace::bytes_before_step() const {
+  const std::vector<OperatorId> producer = producers();
+  std::int64_t bytes = 0;
+  for (std::size_t value = 0; value < values.size(); ++value) {
+    bytes += producer[value] == kNone ? values[value].bytes : 0;
+  }
+  return bytes;
+}
+
 double Trace::seconds() const {
   double sum = 0;
   for (const Operator& each : operators) {

@@ -71,6 +71,9 @@ struct REPRISE_API Trace {
   // Returns the operator that makes each value; kNone for those that exist before the step.
   std::vector<OperatorId> producers() const;
 
+  // Returns the bytes of the values that exist before the step.
+  std::int64_t bytes_before_step() const;
+
   // Returns the time of the step without recomputation, in seconds.
   double seconds() const;
 

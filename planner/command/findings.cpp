@@ -15,15 +15,6 @@ using planner::Planner;
 using planner::Solution;
 using planner::Trace;
 
-std::int64_t bytes_before_step(const Trace& trace) {
-  const std::vector<OperatorId> producers = trace.producers();
-  std::int64_t bytes = 0;
-  for (std::size_t value = 0; value < producers.size(); ++value) {
-    bytes += producers[value] == kNone ? trace.values[value].bytes : 0;
-  }
-  return bytes;
-}
-
 void find_frontier(Planner& planner, int points, Findings& findings) {
   findings.frontier = planner.frontier(points);
   const Solution knee = planner.knee(points);
@@ -69,7 +60,7 @@ std::int64_t stored_bytes(const Solution& solution) {
 Findings find_plans(Planner& planner, const Arguments& arguments) {
   const Trace& trace = planner.simulator().trace();
   Findings findings;
-  findings.base_bytes = bytes_before_step(trace);
+  findings.base_bytes = trace.bytes_before_step();
   findings.peak_bytes = planner.simulator().run(retain_all(trace)).peak_bytes;
   findings.seconds = trace.seconds();
   if (arguments.budget) {
