@@ -9,7 +9,6 @@
 namespace reprise::planner_internal {
 namespace {
 
-using planner::kNone;
 using planner::OperatorId;
 using planner::Planner;
 using planner::Solution;
