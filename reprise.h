@@ -33,6 +33,7 @@
 #include "reprise/engine/debug_mode.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/graph_exec_group.h"
+#include "reprise/engine/memory_budget.h"
 #include "reprise/engine/memory_report.h"
 #include "reprise/engine/policy_bypass.h"
 #include "reprise/engine/recomputing.h"

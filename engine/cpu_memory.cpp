@@ -15,9 +15,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "reprise/engine/allocation/cpu_allocations.h"
 #include "reprise/engine/errors.h"
 
 namespace reprise {
+
+using engine_internal::CpuAllocationObserver;
+
 namespace {
 
 constexpr std::uint8_t kPriority = 100;  // above LibTorch's own allocators, which have 0
@@ -34,6 +38,12 @@ struct Counters {
   std::atomic<std::int64_t> allocations{0};
   std::atomic<std::int64_t> limit{kNoLimit};
   std::atomic<bool> installed{false};
+
+  // See allocation/cpu_allocations.h.
+  std::atomic<CpuAllocationObserver*> observer{nullptr};
+  std::atomic<std::int64_t> soft_limit{kNoLimit};
+  std::atomic<std::int64_t> taken_peak{0};
+  std::atomic<bool> reports_blocks{false};
 };
 
 // Trivially destructible: blocks are freed after the destructors of statics have run.
@@ -59,25 +69,55 @@ void report_to_profiler(void* data, std::int64_t bytes) {
                       "reprise::set_cpu_memory_limit");
 }
 
+// Has memory freed that an allocation lacks. Returns false if there is none.
+bool make_room(std::int64_t missing_bytes) {
+  CpuAllocationObserver* const observer = counters.observer.load(std::memory_order_acquire);
+  return observer != nullptr && observer->make_room(missing_bytes);
+}
+
 // Adds to the bytes in use, unless that would exceed the limit. In one step, so that a refused
 // request never makes another one fail.
 std::int64_t reserve(std::int64_t bytes) {
   std::int64_t current = counters.current.load(std::memory_order_relaxed);
-  do {
+  bool may_exceed = false;
+  for (;;) {
     const std::int64_t limit = counters.limit.load(std::memory_order_relaxed);
+    const std::int64_t soft = counters.soft_limit.load(std::memory_order_relaxed);
     if (bytes > limit - current) {
-      throw_over_limit(bytes, current, limit);
+      if (!make_room(bytes - (limit - current))) {
+        throw_over_limit(bytes, current, limit);
+      }
+      current = counters.current.load(std::memory_order_relaxed);
+    } else if (bytes > soft - current && !may_exceed) {
+      if (!make_room(bytes - (soft - current))) {
+        counters.observer.load()->exceed_soft_limit(bytes, current);
+        may_exceed = true;
+      }
+      current = counters.current.load(std::memory_order_relaxed);
+    } else if (counters.current.compare_exchange_weak(current, current + bytes,
+                                                      std::memory_order_relaxed)) {
+      return current + bytes;
     }
-  } while (
-      !counters.current.compare_exchange_weak(current, current + bytes, std::memory_order_relaxed));
-  return current + bytes;
+  }
+}
+
+void raise(std::atomic<std::int64_t>& peak, std::int64_t current) {
+  std::int64_t known = peak.load(std::memory_order_relaxed);
+  while (known < current &&
+         !peak.compare_exchange_weak(known, current, std::memory_order_relaxed)) {
+  }
 }
 
 void raise_peak(std::int64_t current) {
-  std::int64_t peak = counters.peak.load(std::memory_order_relaxed);
-  while (peak < current &&
-         !counters.peak.compare_exchange_weak(peak, current, std::memory_order_relaxed)) {
-  }
+  raise(counters.peak, current);
+  raise(counters.taken_peak, current);
+}
+
+// Returns the observer if it is to know of each block; null otherwise.
+CpuAllocationObserver* block_observer() {
+  return counters.reports_blocks.load(std::memory_order_acquire)
+             ? counters.observer.load(std::memory_order_acquire)
+             : nullptr;
 }
 
 void free_counted(void* data) {
@@ -88,6 +128,9 @@ void free_counted(void* data) {
   const std::int64_t bytes = header->bytes;
   counters.current.fetch_sub(bytes, std::memory_order_relaxed);
   report_to_profiler(data, -bytes);
+  if (CpuAllocationObserver* const observer = block_observer()) {
+    observer->freed(data, bytes);
+  }
   c10::free_cpu(header);
 }
 
@@ -108,6 +151,9 @@ void* allocate_counted(std::size_t size) {
   counters.allocations.fetch_add(1, std::memory_order_relaxed);
   void* data = new (block) BlockHeader{bytes} + 1;
   report_to_profiler(data, bytes);
+  if (CpuAllocationObserver* const observer = block_observer()) {
+    observer->allocated(data, bytes, current);
+  }
   return data;
 }
 
@@ -167,3 +213,24 @@ void set_cpu_memory_limit(std::optional<std::int64_t> limit_bytes) {
 }
 
 }  // namespace reprise
+
+namespace reprise::engine_internal {
+
+void set_cpu_allocation_observer(CpuAllocationObserver* observer) {
+  counters.observer.store(observer, std::memory_order_release);
+}
+
+void set_cpu_soft_limit(std::int64_t bytes) {
+  counters.soft_limit.store(bytes, std::memory_order_relaxed);
+}
+
+void report_cpu_blocks(bool enabled) {
+  counters.reports_blocks.store(enabled, std::memory_order_release);
+}
+
+CpuPeak take_cpu_peak() {
+  const std::int64_t current = counters.current.load(std::memory_order_relaxed);
+  return {counters.taken_peak.exchange(current, std::memory_order_relaxed), current};
+}
+
+}  // namespace reprise::engine_internal

@@ -210,6 +210,26 @@ std::vector<ScheduledRun> Simulator::schedule(const Plan& plan) const {
   return schedule;
 }
 
+Plan Simulator::reduced(const Plan& plan) const {
+  const SimulatedStep step(trace(), stores(), impl_->facts, plan);
+  if (!step.is_valid()) {
+    return plan;
+  }
+  std::vector<bool> is_used(plan.choices.size());
+  for (const Copy& copy : step.execution().copies()) {
+    const bool is_of_program = copy.released != kNone;
+    is_used[copy.value] =
+        is_used[copy.value] || (is_of_program && copy.first_use_in_backward != kNone);
+  }
+  Plan reduced = plan;
+  for (std::size_t value = 0; value < is_used.size(); ++value) {
+    if (plan.choices[value].is_retained() && !is_used[value]) {
+      reduced.choices[value] = Choice::recompute();
+    }
+  }
+  return reduced;
+}
+
 std::vector<ValueId> Simulator::live_at_peak(const Plan& plan) const {
   const SimulatedStep step(trace(), stores(), impl_->facts, plan);
   std::vector<ValueId> values;

@@ -80,6 +80,10 @@ class REPRISE_API Simulator {
   // valid.
   std::vector<ValueId> live_at_peak(const Plan& plan) const;
 
+  // Returns the plan without what has no effect: a value that backward does not use is not
+  // retained. The same step, and the plan to carry out. The plan itself if it is not valid.
+  Plan reduced(const Plan& plan) const;
+
   const Trace& trace() const;
   const std::vector<StoreOption>& stores() const;
 

@@ -8,6 +8,8 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from budget_report import NO_BUDGET, failed, got, step_of_plain  # noqa: E402
+from budget_report import SIDES as BUDGET_SIDES  # noqa: E402
 from figures import (  # noqa: E402
     COLUMNS,
     GROUPS,
@@ -158,8 +160,50 @@ def draw_fit(axes, rows, what, label, colour, marker):
     axes.plot(sizes, fit.slope * sizes + fit.intercept, color=colour, linewidth=0.8)
 
 
+def draw_budget_side(axes_got, axes_step, found, side):
+    label, colour, marker = BUDGET_SIDES[side]
+    entries = {
+        float(budget): entry
+        for budget, entry in found["sides"][side].items()
+        if budget != NO_BUDGET
+    }
+    good = {budget: entry for budget, entry in entries.items() if not failed(entry)}
+    steps = [np.median(step_of_plain(found, entry)) for entry in good.values()]
+    peaks = [got(found, entry) for entry in good.values()]
+    axes_got.plot(list(good), peaks, marker=marker, color=colour, label=label)
+    axes_step.plot(list(good), steps, marker=marker, color=colour, label=label)
+    bad = [budget for budget in entries if budget not in good]
+    for axes in (axes_got, axes_step):  # at the lower edge
+        edge = axes.get_xaxis_transform()
+        axes.plot(bad, [0.03] * len(bad), "x", color=colour, transform=edge, clip_on=False)
+
+
+def draw_budgets(results, folder):
+    budgets_of = results["budgets"]
+    width = 3.7 * len(budgets_of)
+    figure, all_axes = plt.subplots(
+        2, len(budgets_of), figsize=(width, 6.4), sharex=True, squeeze=False
+    )
+    for (model, found), (axes_got, axes_step) in zip(budgets_of.items(), all_axes.T):
+        for side in found["sides"]:
+            draw_budget_side(axes_got, axes_step, found, side)
+        budgets = sorted(float(budget) for budget in found["sides"]["ours"])
+        axes_got.plot(budgets, budgets, "--", color="grey", label="as asked for")
+        axes_got.set(title=model)
+        axes_step.axhline(1, color="grey", linestyle="--")
+        axes_step.set(xlabel="budget asked for")
+    all_axes[0, 0].set_ylabel("peak, of the plain step")
+    all_axes[1, 0].set_ylabel("time, of the plain step")
+    all_axes[1, 0].plot([], [], "x", color="grey", label="failed")
+    all_axes[0, 0].legend()
+    all_axes[1, 0].legend()
+    save(figure, folder, "budgets")
+
+
 def draw_all(results, folder):
     draw_overhead(results, folder)
     draw_models(results, folder)
     draw_overview(results, folder)
     draw_scaling(results, folder)
+    if "budgets" in results:
+        draw_budgets(results, folder)

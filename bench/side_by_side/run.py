@@ -16,6 +16,7 @@ import sys
 import time
 
 import torch
+from budget_models import BUDGET_MODELS
 from figures import FORMS, floor_of, is_within_a_hundredth, overhead_ratios, step_ratio
 from instructions import costs_of, costs_side_by_side, run_callgrind
 from models import MODELS
@@ -147,6 +148,19 @@ def run_floors(runner, steps, seconds):
     return results
 
 
+def run_budgets(runner, quick):
+    """Both sides in one process, a process per model."""
+    library = runner.programs / "libreprise_python_budget.so"
+    arguments = [f"--library={library}"]
+    if quick:
+        arguments += ["--rounds=2", "--budgets=0.5", "--backends=aot_eager"]
+    results = {}
+    for model in ["resnet"] if quick else BUDGET_MODELS:
+        runner.say(f"{model} within budgets")
+        results[model] = runner.python("budget.py", f"--model={model}", *arguments)
+    return results
+
+
 def add_best(result, found):
     """Keeps the better times of two turns."""
     for form, by_what in found.items():
@@ -210,7 +224,7 @@ def describe_machine():
     }
 
 
-def measure(runner, quick):
+def measure(runner, quick, budgets):
     results = {"machine": describe_machine()}
     results["overhead"] = run_overhead(runner, quick)
     models = [(model, 1) for model in MODELS]
@@ -221,6 +235,8 @@ def measure(runner, quick):
             models += [(model, os.cpu_count()) for model in THREADED_MODELS]
         results["models"] = run_models(runner, models, turns=2, steps=3, seconds=MODEL_SECONDS)
     results["floors"] = run_floors(runner, *((2, 0) if quick else (9, FLOOR_SECONDS)))
+    if budgets:
+        results["budgets"] = run_budgets(runner, quick)
     results["scaling"] = run_scaling(runner, turns=1 if quick else 3)
     results["offload"] = run_offload(runner, rounds=2 if quick else 9)
     results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
@@ -236,6 +252,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--budgets", action="store_true", help="torch.compile's, and ours")
     parser.add_argument("--report", action="store_true", help="of the results that are there")
     arguments = parser.parse_args()
 
@@ -243,7 +260,7 @@ def main():
     figures = arguments.out / "benchmarks"
     figures.mkdir(parents=True, exist_ok=True)
     if not arguments.report:
-        results = measure(runner, arguments.quick)
+        results = measure(runner, arguments.quick, arguments.budgets)
         (figures / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     results = json.loads((figures / "results.json").read_text())
     draw_all(results, figures)

@@ -2,12 +2,9 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/profile/profiled_step.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <utility>
 #include <vector>
 
-#include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
@@ -40,13 +37,9 @@ class SavedValue {
   const planner::ValueId value_;
 };
 
-void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
-  for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
-}
-
 std::unique_ptr<at::ObserverContext> on_node_begin(const at::RecordFunction& node) {
   if (MemoryObserver* const observer = MemoryObserver::current()) {
-    observer->synchronize();
+    synchronize(observer->device());
     observer->recorder().begin_node(node.name());
   }
   return nullptr;
@@ -54,7 +47,7 @@ std::unique_ptr<at::ObserverContext> on_node_begin(const at::RecordFunction& nod
 
 void on_node_end(const at::RecordFunction& /*node*/, at::ObserverContext* /*context*/) {
   if (MemoryObserver* const observer = MemoryObserver::current()) {
-    observer->synchronize();
+    synchronize(observer->device());
     observer->recorder().end_node();
   }
 }
@@ -65,12 +58,6 @@ MemoryObserver* MemoryObserver::current() {
   auto* const observer =
       dynamic_cast<MemoryObserver*>(c10::ThreadLocalDebugInfo::get(memory_reports()));
   return observer != nullptr && observer->is_open() ? observer : nullptr;
-}
-
-void MemoryObserver::synchronize() const {
-  if (!device_.is_cpu()) {
-    c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
-  }
 }
 
 void MemoryObserver::reportMemoryUsage(void* block, std::int64_t bytes, std::size_t total_allocated,
@@ -85,32 +72,9 @@ void MemoryObserver::reportMemoryUsage(void* block, std::int64_t bytes, std::siz
   }
 }
 
-void StepInterceptor::intercept(const OperatorCall& call) {
-  const OperatorTraits& traits = call.traits;
-  if (traits.is_view || traits.is_inplace_view || traits.is_bookkeeping ||
-      observer_.recorder().is_in_node()) {
-    pass_on(call, next_);
-    return;
-  }
-  std::vector<at::Tensor> reads;
-  for (const c10::IValue& argument : call.arguments()) {
-    append_tensors(argument, reads);
-  }
-  std::vector<at::Tensor> written;
-  for (const std::uint32_t argument : traits.written(call.arguments())) {
-    append_tensors(call.argument(argument), written);
-  }
-  observer_.synchronize();
-  observer_.recorder().begin_operator(call.op.schema().name(), traits.transfer == Transfer::kNone,
-                                      reads);
-  pass_on(call, next_);
-  observer_.synchronize();
-  observer_.recorder().end_operator(written);
-}
-
 ProfiledStep::ProfiledStep(c10::Device device)
     : observer_(std::make_shared<MemoryObserver>(device)),
-      interceptor_(*observer_, InterceptionScope::current()) {
+      interceptor_(observer_->recorder(), device, InterceptionScope::current()) {
   hooks_.emplace(
       [observer = observer_](const at::Tensor& tensor) {
         return std::make_shared<const SavedValue>(observer, tensor);

@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/profile/step_interceptor.h"
 #include "reprise/engine/profile/step_recorder.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/planner/trace.h"
@@ -28,7 +29,7 @@ class MemoryObserver final : public c10::MemoryReportingInfoBase {
   explicit MemoryObserver(c10::Device device) : device_(device), recorder_(device) {}
 
   StepRecorder& recorder() { return recorder_; }
-  void synchronize() const;
+  c10::Device device() const { return device_; }
   // No reports from now on: the step has ended, but threads may still know of it.
   void close() { is_open_ = false; }
   bool is_open() const { return is_open_; }
@@ -44,17 +45,6 @@ class MemoryObserver final : public c10::MemoryReportingInfoBase {
   const c10::Device device_;
   StepRecorder recorder_;
   std::atomic<bool> is_open_ = true;
-};
-
-class StepInterceptor final : public OperatorInterceptor {
- public:
-  StepInterceptor(MemoryObserver& observer, OperatorInterceptor* next)
-      : observer_(observer), next_(next) {}
-  void intercept(const OperatorCall& call) override;
-
- private:
-  MemoryObserver& observer_;
-  OperatorInterceptor* const next_;
 };
 
 class ProfiledStep {

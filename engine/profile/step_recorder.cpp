@@ -67,9 +67,15 @@ void StepRecorder::end_operator(const std::vector<at::Tensor>& written) {
     return;
   }
   end();
+  last_seconds_ = trace_.operators.back().seconds;
   for (const at::Tensor& tensor : written) {
     take_over(tensor);
   }
+}
+
+double StepRecorder::last_seconds() const {
+  const MutexLock lock(mutex_);
+  return last_seconds_;
 }
 
 // A write to a tensor from outside the step is an effect, which a recomputation does not repeat.
@@ -132,6 +138,10 @@ void StepRecorder::add_rest(const std::string& name, OperatorId first) {
 
 void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes) {
   const MutexLock lock(mutex_);
+  if (pauses_ > 0) {
+    not_of_step_.insert(block);
+    return;
+  }
   if (bytes_before_ < 0) {
     bytes_before_ = total_bytes - bytes;
   }
@@ -150,7 +160,10 @@ void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t
 
 void StepRecorder::freed(const void* block, std::int64_t bytes) {
   const MutexLock lock(mutex_);
-  live_bytes_ -= bytes;
+  if (not_of_step_.erase(block) > 0) {
+    return;
+  }
+  live_bytes_ -= pauses_ > 0 ? 0 : bytes;
   const auto allocation = std::find_if(allocations_.begin(), allocations_.end(),
                                        [&](const Allocation& each) { return each.block == block; });
   if (allocation != allocations_.end()) {
@@ -208,6 +221,35 @@ void StepRecorder::add_read(ValueId value) {
   std::vector<ValueId>& reads = trace_.operators.back().reads;
   if (value != kNone && std::find(reads.begin(), reads.end(), value) == reads.end()) {
     reads.push_back(value);
+  }
+}
+
+void StepRecorder::pause() {
+  const MutexLock lock(mutex_);
+  if (pauses_++ == 0) {
+    pause_start_ = Clock::now();
+  }
+}
+
+void StepRecorder::resume() {
+  const MutexLock lock(mutex_);
+  if (--pauses_ == 0) {
+    const Clock::duration pause = Clock::now() - pause_start_;
+    start_ += pause;
+    operator_start_ += pause;
+  }
+}
+
+ValueId StepRecorder::value_of(const at::Tensor& tensor) const {
+  const MutexLock lock(mutex_);
+  const auto found = values_.find(block_of(tensor));
+  return found == values_.end() || is_from_outside_[found->second] ? kNone : found->second;
+}
+
+void StepRecorder::note_release(ValueId value) {
+  const MutexLock lock(mutex_);
+  if (trace_.values[value].released == kNone) {
+    trace_.values[value].released = is_in_backward_ ? trace_.backward_begin - 1 : current();
   }
 }
 

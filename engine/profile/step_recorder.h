@@ -22,6 +22,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/planner/trace.h"
 
@@ -36,6 +37,8 @@ class StepRecorder {
                       const std::vector<at::Tensor>& reads);
   // `written`: the tensors that it has modified in place.
   void end_operator(const std::vector<at::Tensor>& written);
+  // Returns the time of the last one.
+  double last_seconds() const;
 
   // A node of backward. Nodes of a backward inside another one count as part of it.
   void begin_node(const std::string& name);
@@ -44,6 +47,16 @@ class StepRecorder {
 
   void allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes);
   void freed(const void* block, std::int64_t bytes);
+
+  // Until resume(), what happens is no part of the step: a recomputation, or an eviction. Calls
+  // nest.
+  void pause();
+  void resume();
+
+  // Returns the value in the tensor; planner::kNone if no operator of the step has made it.
+  planner::ValueId value_of(const at::Tensor& tensor) const;
+  // The program has let go of the value, which something besides autograd still holds.
+  void note_release(planner::ValueId value);
 
   // Autograd saves `tensor`. Returns the value in it.
   planner::ValueId saved(const at::Tensor& tensor);
@@ -95,12 +108,16 @@ class StepRecorder {
   bool is_running_ = false;
   bool is_in_backward_ = false;
   int node_depth_ = 0;
-  std::int64_t bytes_before_ = -1;          // the step; negative: not known yet
-  std::int64_t live_bytes_ = 0;             // allocated since then, less what has been freed
-  std::int64_t live_at_begin_ = 0;          // of the operator that runs
-  std::int64_t live_at_most_ = 0;           // since then
-  Clock::time_point start_ = Clock::now();  // of the step, or of backward
+  int pauses_ = 0;
+  Clock::time_point pause_start_;
+  absl::flat_hash_set<const void*> not_of_step_;  // blocks allocated in pauses
+  std::int64_t bytes_before_ = -1;                // the step; negative: not known yet
+  std::int64_t live_bytes_ = 0;                   // allocated since then, less what has been freed
+  std::int64_t live_at_begin_ = 0;                // of the operator that runs
+  std::int64_t live_at_most_ = 0;                 // since then
+  Clock::time_point start_ = Clock::now();        // of the step, or of backward
   Clock::time_point operator_start_ = Clock::now();
+  double last_seconds_ = 0;
 };
 
 }  // namespace reprise::engine_internal

@@ -57,6 +57,13 @@ class SessionRecomputation {
   virtual void restart() = 0;
 };
 
+// What a session holds besides its part of the recomputation: tensors that it has been supplied
+// with, and that no caller has received yet.
+struct SessionHoldings {
+  SessionRecomputation* recomputation;  // null before the first request
+  std::vector<std::pair<SlotId, at::Tensor*>> supplied;
+};
+
 // The part that lasts as long as the region's forward, on forward's thread.
 class ForwardRecording {
  public:
@@ -99,6 +106,17 @@ class Recomputation {
   // recomputes; the result, which may be null, outlives the lock.
   virtual std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) = 0;
 
+  // A caller receives the slot's tensor.
+  virtual void note_read(SlotId /*slot*/) {}
+
+  // Takes values that could be computed again, of at least `bytes` together if there are as many,
+  // from the record and the sessions, and returns them. Called with the frame's lock, on forward's
+  // thread while that runs; no other thread recomputes.
+  virtual std::vector<at::Tensor> evict(std::int64_t /*bytes*/,
+                                        std::span<const SessionHoldings> /*sessions*/) {
+    return {};
+  }
+
   // The tensors retained since entry.
   virtual std::span<const RegionInput> inputs() const = 0;
 
@@ -107,12 +125,15 @@ class Recomputation {
   virtual void append_stored(std::vector<std::shared_ptr<StoredTensor>>& stored) const = 0;
 };
 
+class TapeRetention;
+
 // The facts about a region's entry that forms of recomputation depend on.
 struct RegionEntry {
   const CheckpointOptions& options;
   bool asks_policy = false;
   bool is_nested = false;      // the innermost hooks belong to an enclosing region
   bool through_hooks = false;  // retained results go to the surrounding saved-tensor hooks
+  std::shared_ptr<TapeRetention> retention = nullptr;  // of a tape, decides instead of a policy
 };
 
 }  // namespace reprise::engine_internal

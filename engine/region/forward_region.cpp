@@ -149,7 +149,8 @@ std::unique_ptr<Recomputation> make_recomputation(RegionRecord& record, const Re
 // Members are made in this order and destroyed in the reverse order.
 class ForwardRegion::Impl {
  public:
-  Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs)
+  Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs,
+       std::shared_ptr<TapeRetention> retention)
       : preserves_rng_(options.preserve_rng_state) {
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
@@ -167,7 +168,8 @@ class ForwardRegion::Impl {
     const RegionEntry entry{.options = options,
                             .asks_policy = asks_policy(options),
                             .is_nested = is_nested(),
-                            .through_hooks = keeps_through_hooks(options)};
+                            .through_hooks = keeps_through_hooks(options),
+                            .retention = std::move(retention)};
     frame_->set_recomputation(
         make_recomputation(record, entry, std::move(code), inputs.tensors, std::move(rng)));
     OperatorLog* const log = record.operators.get();
@@ -192,6 +194,7 @@ class ForwardRegion::Impl {
   }
 
   RegionScope& scope() { return *scope_; }
+  const std::shared_ptr<Frame>& frame() const { return frame_; }
 
   void refuse_replays() {
     frame_->refuse_replays(c10::str(
@@ -272,11 +275,18 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
 ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
                              RegionInputs inputs) {
   apply_configuration(options);
-  impl_ = std::make_shared<Impl>(std::move(options), std::move(code), std::move(inputs));
+  impl_ = std::make_shared<Impl>(std::move(options), std::move(code), std::move(inputs), nullptr);
 }
 
 ForwardRegion::ForwardRegion(CheckpointOptions options)
     : ForwardRegion(std::move(options), nullptr, {}) {}
+
+ForwardRegion::ForwardRegion(CheckpointOptions options, std::shared_ptr<TapeRetention> retention) {
+  apply_configuration(options);
+  impl_ = std::make_shared<Impl>(std::move(options), nullptr, RegionInputs{}, std::move(retention));
+}
+
+std::weak_ptr<Frame> ForwardRegion::frame() const { return impl_->frame(); }
 
 ForwardRegion::~ForwardRegion() {
   if (impl_ != nullptr && !abandon_unless_innermost()) {

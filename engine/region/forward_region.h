@@ -14,6 +14,9 @@
 
 namespace reprise::engine_internal {
 
+class Frame;
+class TapeRetention;
+
 class REPRISE_API ForwardRegion {
  public:
   // Checks the options and that hooks are enabled. Returns false if autograd records nothing here.
@@ -23,6 +26,8 @@ class REPRISE_API ForwardRegion {
   ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs);
   // The same for tape replay, which needs no code.
   explicit ForwardRegion(CheckpointOptions options);
+  // The same, with what decides instead of a policy.
+  ForwardRegion(CheckpointOptions options, std::shared_ptr<TapeRetention> retention);
   // Leaves the region if finish() was not reached, as after an exception of its code.
   ~ForwardRegion();
   ForwardRegion(const ForwardRegion&) = delete;
@@ -50,6 +55,9 @@ class REPRISE_API ForwardRegion {
   // cannot end here is abandoned (see Note [Abandoned regions]): backward then fails on its saved
   // tensors.
   void finish();
+
+  // Before finish().
+  std::weak_ptr<Frame> frame() const;
 
  private:
   class Impl;

@@ -80,6 +80,7 @@ at::Tensor Frame::unpack(SlotId slot) {
   }
   const Request request = current_request();
   const std::shared_ptr<Session> session = open(request);
+  recomputation_->note_read(slot);
   RecomputedTensor value;
   {
     Session::Dropped dropped;  // freed after the lock
@@ -245,6 +246,25 @@ void Frame::recompute_now(SessionId id) {
   Session::Dropped dropped;  // freed after the lock
   const MutexLock lock(mutex_);
   fill(*session, std::nullopt, dropped);
+}
+
+std::int64_t Frame::evict(std::int64_t bytes) {
+  std::vector<at::Tensor> evicted;  // freed after the lock
+  std::int64_t evicted_bytes = 0;
+  const MutexLock lock(mutex_);
+  std::vector<SessionHoldings> holdings;
+  for (const auto& session : sessions_) {
+    const std::thread::id replaying = session->replaying;
+    if (replaying != std::thread::id() && replaying != std::this_thread::get_id()) {
+      return 0;
+    }
+    holdings.push_back(session->holdings());
+  }
+  evicted = recomputation_->evict(bytes, holdings);
+  for (const at::Tensor& tensor : evicted) {
+    evicted_bytes += static_cast<std::int64_t>(tensor.storage().nbytes());
+  }
+  return evicted_bytes;
 }
 
 void Frame::end_session(SessionId id) {

@@ -50,6 +50,16 @@ RecomputedTensor Session::take(SlotId slot, const hooks_internal::BackwardInfo& 
   return value;
 }
 
+SessionHoldings Session::holdings() {
+  SessionHoldings holdings{recomputation_.get(), {}};
+  for (const SlotId slot : slots_.ids()) {
+    if (has(slot) && !is_taken(slot)) {
+      holdings.supplied.emplace_back(slot, &slots_[slot].value.tensor);
+    }
+  }
+  return holdings;
+}
+
 void Session::drop(SlotId slot, Dropped& dropped) {
   if (has(slot)) {
     dropped.push_back(std::exchange(slots_[slot].value, {}).tensor);

@@ -74,6 +74,9 @@ class Session {
   // Returns the slot's tensor. A node that may ask again finds it until another node asks.
   RecomputedTensor take(SlotId slot, const hooks_internal::BackwardInfo& asking, Dropped& dropped);
 
+  // Returns what an eviction may take.
+  SessionHoldings holdings();
+
   // Releases the slot's tensor.
   void drop(SlotId slot, Dropped& dropped);
 

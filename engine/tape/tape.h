@@ -117,6 +117,7 @@ class Tape {
     bool is_cheap : 1 = false;     // see OperatorTraits
     bool is_asked : 1 = false;     // the policy was asked
     bool is_forced = false;        // by must_save() or must_recompute()
+    float seconds = 0;             // if known, of planned tapes
   };
 
   // The state around an operator.
@@ -130,6 +131,8 @@ class Tape {
 
   struct Value {
     TapeOperatorId op;  // that made or wrote it
+    // The time that it is made from which on it stays: see planner::Choice. Only for planned tapes.
+    std::uint8_t retained_from = 1;
   };
 
   // A tape input: a value that is available without running an operator.
@@ -178,6 +181,9 @@ class Tape {
   // backward in this region receives becomes an input of the outer region, whose replay, in which
   // no policy saves anything, must have as many.
   bool recomputes_kept = false;
+
+  // A TapeRetention decides: values are freed and kept as a plan has it, see Note [Planned tapes].
+  bool is_planned = false;
 
   base_internal::IdVector<TapeOperatorId, Operator> operators;
   std::vector<Argument> arguments;

@@ -5,13 +5,23 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "reprise/engine/tape/tape_needs.h"
 
 namespace reprise::engine_internal {
 
-TapeUses::TapeUses(const Tape& tape, const SlotSet& alive)
-    : of_values_(tape.values.size()), of_operators_(tape.operators.size()) {
-  for (const Tape::Operator& op : tape.operators) {
-    tape.for_each_use(op, [this](TapeValueId value) { ++of_values_[value]; });
+TapeUses::TapeUses(const Tape& tape, const SlotSet& alive, Kind kind)
+    : kind_(kind), of_values_(tape.values.size()), of_operators_(tape.operators.size()) {
+  const auto is_leaf = [&](TapeValueId value) {
+    return kind == Kind::kDirect && tape.given.contains(value);
+  };
+  TapeOperatorSet operators(tape.operators.size(), true);
+  if (kind == Kind::kDirect) {
+    needed_values(tape, alive, operators, is_leaf);
+  }
+  for (const TapeOperatorId index : operators.ids()) {
+    if (operators[index]) {
+      tape.for_each_use(tape.operators[index], [this](TapeValueId value) { ++of_values_[value]; });
+    }
   }
   for (const SlotId slot : alive.ids()) {
     if (alive[slot] && tape.slots[slot].value != Tape::kNone) {
@@ -20,7 +30,7 @@ TapeUses::TapeUses(const Tape& tape, const SlotSet& alive)
   }
   for (const TapeValueId value : of_values_.ids()) {
     const TapeOperatorId op = tape.values[value].op;
-    if (op != Tape::kNone && of_values_[value] > 0) {
+    if (op != Tape::kNone && of_values_[value] > 0 && !is_leaf(value)) {
       ++of_operators_[op];
     }
   }
@@ -41,12 +51,14 @@ std::vector<Tape::Given> TapeUses::drop_slot(Tape& tape, SlotId slot) {
     if (--of_values_[value] > 0) {
       continue;
     }
-    if (const auto given = tape.given.find(value); given != tape.given.end()) {
+    const auto given = tape.given.find(value);
+    const bool is_leaf = kind_ == Kind::kDirect && given != tape.given.end();
+    if (given != tape.given.end() && may_drop(given->second)) {
       dropped.push_back(std::move(given->second));
       tape.given.erase(given);
     }
     const TapeOperatorId op = tape.values[value].op;
-    if (op != Tape::kNone && --of_operators_[op] == 0) {
+    if (op != Tape::kNone && !is_leaf && --of_operators_[op] == 0) {
       tape.for_each_use(tape.operators[op], [&](TapeValueId use) { pending.push_back(use); });
     }
   }

@@ -16,13 +16,22 @@ namespace reprise::engine_internal {
 
 class TapeUses {
  public:
-  TapeUses(const Tape& tape, const SlotSet& alive);
+  enum class Kind : std::uint8_t {
+    kAll,     // by all operators of the tape
+    kDirect,  // by operators that run as long as what is retained stays so; for retained values
+  };
+  TapeUses(const Tape& tape, const SlotSet& alive, Kind kind = Kind::kAll);
 
   // To be called once per slot, when it has died. Removes from the tape the inputs that are no
   // longer needed, and returns them.
   std::vector<Tape::Given> drop_slot(Tape& tape, SlotId slot);
 
  private:
+  bool may_drop(const Tape::Given& given) const {
+    return kind_ == Kind::kAll || given.why == Tape::Given::Why::kPolicy;
+  }
+
+  Kind kind_;
   // By slots, and by operators that are in use.
   base_internal::IdVector<TapeValueId, std::uint32_t> of_values_;
   // By the values that it makes and that are in use.

@@ -43,7 +43,7 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
                            Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
     : tape_(tape),
       tables_(tape),
-      values_(tape, tables_, options.follows_parameters),
+      values_(tape, tables_, options.follows_parameters, options.retention == nullptr),
       pending_writes_(tape, values_),
       lookup_(tape, tables_, values_, pending_writes_),
       region_(region),
@@ -52,6 +52,7 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
       next_(next),
       backward_(hooks_internal::current_backward()) {
   tape_.recomputes_kept = options_.is_nested;
+  tape_.is_planned = options_.retention != nullptr;
 }
 
 void TapeRecorder::intercept(const OperatorCall& call) {
@@ -59,8 +60,11 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   note_versions();
   const OperatorTraits& traits = call.traits;
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
-    pass_on(call, next_);
+    run_next(call);
     return;
+  }
+  if (options_.retention != nullptr) {
+    options_.retention->before_operator(tape_);
   }
   read_now_.clear();
   targets_now_.clear();
@@ -96,12 +100,16 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       samples_now_ = samples_now_ && tensor.is_cpu();
     });
   }
-  pass_on(call, next_);
+  run_next(call);
   if (commit(call, std::move(op), written, memory)) {
     if (draw) {
       draws_.end(*draw);
       tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
       tape_.random.push_back(std::move(*draw));
+    }
+    if (options_.retention != nullptr) {
+      retain_last(call, written);
+      return;
     }
     policy_region_.decide(call, arguments);
     values_.note_frontier(call.results());
@@ -130,6 +138,9 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   read_now_.clear();
   const Tape::Tensor found = look_up(tensor, Use::kRead);
   values_[found.value].saved_at_version = version_of(tensor);
+  if (options_.retention != nullptr) {
+    retain_saved(tensor, found.value);
+  }
   saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
   read_now_.clear();
   return found;

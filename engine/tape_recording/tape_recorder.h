@@ -28,6 +28,7 @@
 #include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape/tape_retention.h"
 #include "reprise/engine/tape_recording/pending_writes.h"
 #include "reprise/engine/tape_recording/tape_lookup.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
@@ -46,6 +47,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     std::shared_ptr<ActivationStore> input_store = nullptr;
     bool needs_transfers = false;     // all collectives are run again, needed or not
     bool follows_parameters = false;  // read as they are at the time of a replay
+    std::shared_ptr<TapeRetention> retention = nullptr;  // decides instead of a policy
   };
 
   // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
@@ -108,6 +110,13 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void note_final_versions();
 
   // Operators.
+  void run_next(const OperatorCall& call) {
+    if (options_.retention == nullptr) {
+      pass_on(call, next_);
+    } else {
+      options_.retention->run(call, next_);
+    }
+  }
   void run_unseen(const OperatorCall& call);
   void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
   // call: here and below, null if the operator has run already.
@@ -140,6 +149,10 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
   bool is_in_flight(TapeValueId value) const;
+  // The same with a TapeRetention.
+  void retain_last(const OperatorCall& call, const std::vector<Written>& written);
+  void apply(const TapeRetention::Result& result);
+  void retain_saved(const at::Tensor& tensor, TapeValueId value);
 
   // Completion, in tape_completion.cpp.
   void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);

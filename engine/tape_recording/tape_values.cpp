@@ -83,7 +83,9 @@ void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
   kept.kept.is_in_flight = is_in_flight;
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
-  frontier_.add(value);
+  if (has_frontier_) {
+    frontier_.add(value);
+  }
 }
 
 void TapeValues::put_away(TapeValueId value) {

@@ -48,10 +48,14 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   };
 
-  // follows_parameters: replays read parameters as they are then. `tape` and `tables` must outlive
-  // this.
-  TapeValues(Tape& tape, TapeTables& tables, bool follows_parameters)
-      : tape_(tape), tables_(tables), follows_parameters_(follows_parameters), frontier_(*this) {}
+  // follows_parameters: replays read parameters as they are then. has_frontier: see Note
+  // [Frontier]. `tape` and `tables` must outlive this.
+  TapeValues(Tape& tape, TapeTables& tables, bool follows_parameters, bool has_frontier)
+      : tape_(tape),
+        tables_(tables),
+        follows_parameters_(follows_parameters),
+        has_frontier_(has_frontier),
+        frontier_(*this) {}
 
   // Returns the storage, or, without a usable one, the tensor itself.
   static StorageId key_of(const at::Tensor& tensor);
@@ -125,6 +129,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   Tape& tape_;
   TapeTables& tables_;
   const bool follows_parameters_;
+  const bool has_frontier_;
   absl::flat_hash_map<StorageId, Memory> memory_;
   base_internal::IdVector<TapeValueId, Info> info_;
   std::vector<TapeValueId> outside_;

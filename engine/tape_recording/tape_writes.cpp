@@ -183,7 +183,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   for (const Written& write : written) {
     prepare_unseen_write(&call, write);
   }
-  pass_on(call, next_);
+  run_next(call);
   for (const Written& write : written) {
     pending_writes_.add_input(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
   }
@@ -208,7 +208,7 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
     bytes.push_back(bytes_of(write));
     prepare_stored(write);  // autograd counts it as a write
   }
-  pass_on(call, next_);
+  run_next(call);
   for (std::size_t i = 0; i < written.size(); ++i) {
     const Written& write = written[i];
     pending_writes_.add_input(write.before);  // likewise

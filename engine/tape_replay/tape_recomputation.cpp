@@ -6,10 +6,12 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape/tape_uses.h"
 #include "reprise/engine/tape_recording/tape_recorder.h"
+#include "reprise/engine/tape_replay/tape_eviction.h"
 #include "reprise/engine/tape_replay/tape_replay.h"
 
 namespace reprise::engine_internal {
@@ -18,10 +20,36 @@ namespace {
 class TapeSession final : public SessionRecomputation {
  public:
   // fills_region: fill all wanted slots at the first request.
-  TapeSession(RegionRecord& record, Tape& tape, bool fills_region)
-      : record_(record), replay_(record, tape), fills_region_(fills_region) {}
+  // retention: or null.
+  TapeSession(RegionRecord& record, Tape& tape, bool fills_region,
+              std::shared_ptr<TapeRetention> retention)
+      : record_(record),
+        replay_(record, tape),
+        fills_region_(fills_region),
+        retention_(std::move(retention)) {
+    if (retention_ != nullptr) {
+      retention_->begin_backward(tape);
+    }
+  }
+  TapeSession(const TapeSession&) = delete;
+  TapeSession& operator=(const TapeSession&) = delete;
+  ~TapeSession() override {
+    if (retention_ != nullptr) {
+      retention_->end_backward();
+    }
+  }
+
+  TapeReplay& replay() { return replay_; }
 
   FilledSlots fill(const SlotRequest& request) override {
+    if (retention_ != nullptr) {
+      retention_->begin_replay();
+    }
+    const absl::Cleanup is_over = [this] {
+      if (retention_ != nullptr) {
+        retention_->end_replay();
+      }
+    };
     const auto start = std::chrono::steady_clock::now();
     FilledSlots filled = replay_.fill(fills_region_ ? std::nullopt : request.asked, request.wants);
     if (record_.stats) {
@@ -38,6 +66,7 @@ class TapeSession final : public SessionRecomputation {
   RegionRecord& record_;
   TapeReplay replay_;
   const bool fills_region_;
+  const std::shared_ptr<TapeRetention> retention_;
 };
 
 struct ReleasedTapeInputs final : ReleasedValues {
@@ -53,7 +82,8 @@ class TapeRecomputation final : public Recomputation {
                  .through_hooks = entry.through_hooks,
                  .input_store = record.input_store,
                  .needs_transfers = !record.early_stop,
-                 .follows_parameters = record.allow_external_mutation},
+                 .follows_parameters = record.allow_external_mutation,
+                 .retention = entry.retention},
         fills_region_(entry.options.fill == TapeFill::kRegion || !record.early_stop) {
     tape_.allow_mutation = entry.options.allow_cache_entry_mutation;
   }
@@ -81,15 +111,26 @@ class TapeRecomputation final : public Recomputation {
   }
 
   void end_forward(const SlotSet& alive, bool may_pack) override {
+    may_evict_ = false;
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses_.emplace(tape_, alive);
+    count_direct_uses();
+    may_evict_ = options_.retention != nullptr;
   }
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
-    return std::make_unique<TapeSession>(record_, tape_, fills_region_);
+    return std::make_unique<TapeSession>(record_, tape_, fills_region_, options_.retention);
   }
 
   std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) override;
+
+  void note_read(SlotId slot) override {
+    if (options_.retention != nullptr && tape_.slots[slot].value != Tape::kNone) {
+      options_.retention->note_read(tape_.slots[slot].value);
+    }
+  }
+  std::vector<at::Tensor> evict(std::int64_t bytes,
+                                std::span<const SessionHoldings> sessions) override;
 
   std::span<const RegionInput> inputs() const override { return {}; }
 
@@ -111,6 +152,18 @@ class TapeRecomputation final : public Recomputation {
  private:
   class Recording;
 
+  // Retained values on which only operators depend that do not run are freed: they are there to
+  // make another retained value again.
+  void count_direct_uses() {
+    if (tape_.is_planned) {
+      SlotSet alive;
+      for (const RegionRecord::Slot& slot : record_.slots) {
+        alive.push_back(slot.is_alive);
+      }
+      direct_uses_.emplace(tape_, alive, TapeUses::Kind::kDirect);
+    }
+  }
+
   // False for a tensor that a backward inside the region saves on another thread.
   bool is_recorded() const { return recorder_ != nullptr && recorder_->is_on_its_thread(); }
 
@@ -119,8 +172,10 @@ class TapeRecomputation final : public Recomputation {
   const bool fills_region_;
   Tape tape_;
   TapeRecorder* recorder_ = nullptr;  // in forward
-  Tape::Tensor place_of_next_;        // from locate() to add_slot(), on the recorder's thread
-  std::optional<TapeUses> uses_;      // when forward has ended
+  bool may_evict_ = options_.retention != nullptr;
+  Tape::Tensor place_of_next_;           // from locate() to add_slot(), on the recorder's thread
+  std::optional<TapeUses> uses_;         // when forward has ended
+  std::optional<TapeUses> direct_uses_;  // likewise, of a planned tape
 };
 
 class TapeRecomputation::Recording final : public ForwardRecording {
@@ -150,16 +205,51 @@ std::unique_ptr<ForwardRecording> TapeRecomputation::begin_forward(std::shared_p
   return std::make_unique<Recording>(*this, std::move(policy), enclosing);
 }
 
+std::vector<at::Tensor> TapeRecomputation::evict(std::int64_t bytes,
+                                                 std::span<const SessionHoldings> sessions) {
+  if (!may_evict_ || (recorder_ != nullptr && !recorder_->is_on_its_thread())) {
+    return {};
+  }
+  std::size_t position = tape_.operators.size();
+  for (const SessionHoldings& session : sessions) {
+    if (session.recomputation != nullptr) {
+      position = static_cast<TapeSession*>(session.recomputation)->replay().position();
+    }
+  }
+  TapeEviction eviction(tape_, position);
+  for (const SessionHoldings& session : sessions) {
+    if (session.recomputation != nullptr) {
+      static_cast<TapeSession*>(session.recomputation)->replay().add_holdings(eviction);
+    }
+    for (const auto& [slot, tensor] : session.supplied) {
+      if (const TapeValueId value = tape_.slots[slot].value; value != Tape::kNone) {
+        eviction.add(value, *tensor);
+      }
+    }
+  }
+  std::vector<at::Tensor> evicted = eviction.evict(bytes);
+  if (uses_) {
+    count_direct_uses();
+  }
+  return evicted;
+}
+
 std::unique_ptr<ReleasedValues> TapeRecomputation::drop_slots(std::span<const SlotId> slots) {
   std::unique_ptr<ReleasedTapeInputs> released;
-  for (const SlotId slot : slots) {
-    auto unneeded = uses_->drop_slot(tape_, slot);
+  const auto drop = [&](TapeUses& uses, SlotId slot) {
+    auto unneeded = uses.drop_slot(tape_, slot);
     if (!unneeded.empty() && released == nullptr) {
       released = std::make_unique<ReleasedTapeInputs>();
     }
     for (Tape::Given& value : unneeded) {
       released->values.push_back(std::move(value));
     }
+  };
+  for (const SlotId slot : slots) {
+    if (direct_uses_) {
+      drop(*direct_uses_, slot);
+    }
+    drop(*uses_, slot);
   }
   return released;
 }

@@ -37,17 +37,11 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   }
   absl::Cleanup is_broken = [this] { generation_.reset(); };
   ++pass_;
-  std::vector<SlotId> slots;
-  if (asked) {
-    slots = {*asked};
-  } else {
-    for (const SlotId slot : tape_.slots.ids()) {
-      if (wants(slot)) {
-        slots.push_back(slot);
-      }
-    }
-  }
+  const std::vector<SlotId> slots = slots_for(asked, wants);
   const std::vector<TapeOperatorId> operators = plan(slots);
+  if (tape_.is_planned) {
+    note_repeated(operators, slots, wants);
+  }
   {
     const ProfilerRange range("reprise::recompute", record_.name);
     // Only operators depend on it. Hooks and stores that return a retained value find backward's
@@ -76,10 +70,24 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   return std::exchange(filled_, {});
 }
 
+std::vector<SlotId> TapeReplay::slots_for(std::optional<SlotId> asked, Wants wants) const {
+  if (asked) {
+    return tape_.is_planned ? slots_of_node(*asked, wants) : std::vector<SlotId>{*asked};
+  }
+  std::vector<SlotId> slots;
+  for (const SlotId slot : tape_.slots.ids()) {
+    if (wants(slot)) {
+      slots.push_back(slot);
+    }
+  }
+  return slots;
+}
+
 void TapeReplay::restart(Wants wants) {
   generation_ = tape_.generation;
   has_transferred_ = false;
   planned_in_.assign(tape_.operators.size(), pass_);
+  repeated_in_.assign(tape_.is_planned ? tape_.operators.size() : 0, pass_);
   work_.assign(tape_.values.size(), {});
   filled_.clear();
   filled_in_.assign(tape_.slots.size(), pass_);
@@ -126,7 +134,7 @@ std::vector<TapeOperatorId> TapeReplay::plan(const std::vector<SlotId>& slots) {
   std::vector<TapeOperatorId> operators;
   plan_transfers(operators);
   const auto need = [&](TapeValueId value) {
-    if (value == Tape::kNone || work_[value].base.tensor.defined() || is_available(value)) {
+    if (value == Tape::kNone || is_there(value)) {
       return;
     }
     const TapeOperatorId op = tape_.values[value].op;
@@ -136,21 +144,29 @@ std::vector<TapeOperatorId> TapeReplay::plan(const std::vector<SlotId>& slots) {
       operators.push_back(op);
     }
   };
+  std::size_t next = 0;
+  const auto need_inputs = [&](std::size_t first) {
+    for (; next < operators.size(); ++next) {
+      tape_.for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
+        ++work_[value].pass_uses;
+        need(value);
+      });
+    }
+    std::sort(operators.begin() + static_cast<std::ptrdiff_t>(first), operators.end());
+  };
+  std::size_t first = 0;
   for (const SlotId slot : slots) {
     const TapeValueId value = tape_.slots[slot].value;
     need(value);
     if (value != Tape::kNone) {
       work_[value].asked_in = pass_;
     }
+    if (tape_.is_planned) {  // one slot after the other, see Note [Planned tapes]
+      need_inputs(first);
+      first = operators.size();
+    }
   }
-  // NOLINTNEXTLINE(modernize-loop-convert): need() appends to them
-  for (std::size_t next = 0; next < operators.size(); ++next) {
-    tape_.for_each_use(tape_.operators[operators[next]], [&](TapeValueId value) {
-      ++work_[value].pass_uses;
-      need(value);
-    });
-  }
-  std::sort(operators.begin(), operators.end());
+  need_inputs(first);
   return operators;
 }
 
@@ -168,10 +184,14 @@ std::vector<at::Generator> TapeReplay::generators_of(
 
 void TapeReplay::run(TapeOperatorId index, Wants wants) {
   const Tape::Operator& op = tape_.operators[index];
+  if (tape_.is_planned) {
+    pin_inputs(op, wants);
+  }
   running_ = index;
-  tape_.for_each_use(op, [this](TapeValueId value) {
+  const bool is_repeated = tape_.is_planned && repeated_in_[index] == pass_;
+  tape_.for_each_use(op, [&](TapeValueId value) {
     --work_[value].pass_uses;
-    work_[value].uses -= work_[value].uses > 0 ? 1 : 0;
+    work_[value].uses -= work_[value].uses > 0 && !is_repeated ? 1 : 0;
   });
   prepare_writes(op);
   torch::jit::Stack stack = std::move(stack_);
@@ -195,6 +215,9 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
                                     describe_shared_draw(draw->before.generator())));
   }
   take_results(index, stack);
+  if (tape_.is_planned) {
+    unpin_inputs(op);
+  }
   fill_slots_and_free(op, wants);
   running_.reset();
   stack.clear();
@@ -207,13 +230,12 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
   written_.clear();
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
     const TapeValueId before = tape_.writes[i].before;
-    Work& work = work_[before];
-    const bool is_shared = is_available(before) || work.uses > 0 || work.pass_uses > 0;
+    const bool is_shared = is_available(before) || is_used_later(before);
     Base base = base_of(before);
     const bool may_be_written =
         !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;
     if (may_be_written) {
-      work.base = {};
+      work_[before].base = {};
     } else if (op.transfer != Transfer::kWait) {
       base.tensor = at::clone(base.tensor.has_storage() ? flat(base.tensor) : base.tensor);
       base.version = 0;
@@ -266,12 +288,18 @@ void TapeReplay::take_results(TapeOperatorId index, const torch::jit::Stack& sta
             TensorMetadata(tensor).to_string(), " in the recomputation, and gave another shape, ",
             "dtype or layout in forward"));
       }
+      if (tape_.is_planned) {
+        note_made(made.value);
+      }
       work_[made.value].base = {tensor, 0, version_of(tensor)};
     });
   }
   for (std::size_t i = 0; i < written_.size(); ++i) {
     const Tape::Write& write = tape_.writes[op.first_write + i];
     if (write.after != Tape::kNone) {
+      if (tape_.is_planned) {
+        note_made(write.after);
+      }
       written_[i].second.version = version_of(written_[i].second.tensor);
       work_[write.after].base = std::move(written_[i].second);
     }

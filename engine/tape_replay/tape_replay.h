@@ -31,6 +31,8 @@ namespace reprise::engine_internal {
 // In bytes. Tests lower it.
 inline std::atomic<std::size_t> smallest_deferred_bytes{std::size_t{256} * 1024};
 
+class TapeEviction;
+
 // Lives as long as a session. One thread at a time.
 class TapeReplay {
  public:
@@ -42,6 +44,11 @@ class TapeReplay {
   // Returns the tensors of the slot `asked`, or, without one, of all wanted slots, and of further
   // wanted slots. Throws MutationError, DeterminismError, or an operator's exception.
   FilledSlots fill(std::optional<SlotId> asked, Wants wants);
+
+  // Adds the values that this session holds. Between two calls, or inside one.
+  void add_holdings(TapeEviction& eviction);
+  // Returns the operator whose value was asked for last, as an index.
+  std::size_t position() const { return position_; }
 
   // Tensors supplied so far are wanted again: the next call computes as the first one did.
   void restart_session() { generation_.reset(); }
@@ -61,9 +68,14 @@ class TapeReplay {
     std::uint32_t filled_in = 0;   // the pass that filled slots with it
     std::uint32_t filled_at = 0;   // the last of these slots, in filled_
     bool is_brought_back = false;  // fetched from hooks or a store: not to be repeated
+    // Of planned tapes.
+    std::uint8_t times_made = 0;    // in this session
+    std::uint32_t ending_uses = 0;  // that end in this pass
+    std::uint32_t pins = 0;         // by operators that run now, or whose inputs are recovered
   };
 
   void restart(Wants wants);
+  std::vector<SlotId> slots_for(std::optional<SlotId> asked, Wants wants) const;
   std::vector<TapeOperatorId> plan(const std::vector<SlotId>& slots);
   void plan_transfers(std::vector<TapeOperatorId>& operators);
   bool is_available(TapeValueId value) const;
@@ -81,6 +93,23 @@ class TapeReplay {
   // Returns the first entry of slots_ for this value or a later one.
   std::vector<std::pair<TapeValueId, SlotId>>::const_iterator slots_from(TapeValueId value) const;
   void free_if_unused(TapeValueId value);
+  // Returns whether an operator that has not run yet reads the value while it is there.
+  bool is_used_later(TapeValueId value) const;
+
+  // Of planned tapes, in tape_planned.cpp.
+  std::vector<SlotId> slots_of_node(SlotId asked, Wants wants) const;
+  void note_repeated(const std::vector<TapeOperatorId>& operators, const std::vector<SlotId>& slots,
+                     Wants wants);
+  bool is_made_again(TapeValueId value, const std::vector<SlotId>& slots, Wants wants) const;
+  bool is_retained(TapeValueId value) const;
+  void note_made(TapeValueId value);
+  void pin_inputs(const Tape::Operator& op, Wants wants);
+  void unpin_inputs(const Tape::Operator& op);
+  void recover(TapeValueId value, Wants wants);
+  bool is_there(TapeValueId value) const {
+    return work_[value].base.tensor.defined() || is_available(value);
+  }
+  void fill_slots_planned(TapeValueId value, Wants wants);
 
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value);
@@ -104,8 +133,12 @@ class TapeReplay {
   Tape& tape_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
+  std::size_t position_ = 0;
   bool has_transferred_ = false;                                       // in this session
   base_internal::IdVector<TapeOperatorId, std::uint32_t> planned_in_;  // the pass
+  // The pass in which an operator runs, and not for the last time. Of planned tapes.
+  base_internal::IdVector<TapeOperatorId, std::uint32_t> repeated_in_;
+  std::vector<SlotId> asked_;  // in this pass; of planned tapes
   base_internal::IdVector<TapeValueId, Work> work_;
   std::vector<std::pair<TapeValueId, SlotId>> slots_;         // by value
   base_internal::IdVector<SlotId, std::uint32_t> filled_in_;  // the pass

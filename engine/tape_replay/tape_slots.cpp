@@ -15,9 +15,14 @@
 namespace reprise::engine_internal {
 
 void TapeReplay::free_if_unused(TapeValueId value) {
-  if (work_[value].uses == 0 && work_[value].pass_uses == 0) {
+  if (!is_used_later(value)) {
     work_[value].base = {};
   }
+}
+
+bool TapeReplay::is_used_later(TapeValueId value) const {
+  const Work& work = work_[value];
+  return work.pass_uses > 0 || (work.uses > 0 && (!tape_.is_planned || is_retained(value)));
 }
 
 std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_from(
@@ -26,6 +31,10 @@ std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_fr
 }
 
 void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
+  if (tape_.is_planned && !is_retained(value)) {
+    fill_slots_planned(value, wants);
+    return;
+  }
   for (auto next = slots_from(value); next != slots_.end() && next->first == value; ++next) {
     if (wants(next->second)) {
       fill_slot(next->second);

@@ -11,6 +11,7 @@
 #include <exception>
 #include <iomanip>
 #include <iostream>
+#include <memory>
 #include <sstream>
 
 #include "measure.h"
@@ -18,6 +19,8 @@
 #include "plot.h"
 #include "progress.h"
 #include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/memory_budget.h"
+#include "step_budget.h"
 #include "store_row.h"
 #include "table.h"
 #include "text_data.h"
@@ -68,7 +71,8 @@ std::vector<const Variant*> chosen_variants(const Options& options) {
     variants.push_back(&find_variant(name));
   }
   for (const Variant& variant : all_variants()) {
-    if (options.variants.empty() && variant.is_default) {
+    const bool is_possible = !variant.is_budgeted || options.device == "cpu";
+    if (options.variants.empty() && variant.is_default && is_possible) {
       variants.push_back(&variant);
     }
   }
@@ -80,21 +84,30 @@ std::vector<const Variant*> chosen_variants(const Options& options) {
   return variants;
 }
 
-std::vector<Measurement> measure(const Options& options, const TextData& text,
-                                 const std::vector<const Variant*>& variants) {
+struct Comparison {
+  std::vector<Measurement> measurements;
+  std::unique_ptr<reprise::MemoryBudget> budget;  // if a variant has one
+};
+
+Comparison measure(const Options& options, const TextData& text,
+                   const std::vector<const Variant*>& variants) {
   const auto count = static_cast<std::int64_t>(variants.size());
   Progress progress("measuring", count * (2 * options.measure_steps + 1));
-  std::vector<Measurement> measurements;
+  Comparison result;
+  auto& [measurements, budget] = result;
   measurements.reserve(variants.size());
   for (const Variant* variant : variants) {
-    measurements.push_back(measure_run(options, text, *variant, progress));
+    if (variant->is_budgeted) {
+      budget = make_budget(options, measurements);
+    }
+    measurements.push_back(measure_run(options, text, *variant, budget.get(), progress));
   }
   const bool any_fits = std::any_of(measurements.begin(), measurements.end(),
                                     [](const Measurement& m) { return !m.out_of_memory; });
   if (any_fits) {
-    measure_times(options, text, measurements, progress);
+    measure_times(options, text, measurements, budget.get(), progress);
   }
-  return measurements;
+  return result;
 }
 
 // Null if no variant fits.
@@ -154,7 +167,7 @@ int run(const Options& options) {
 
   std::cout << "text: " << text.size() << " bytes, " << text.vocabulary() << " different\n"
             << "model: " << describe_model(options) << "\n\n";
-  const std::vector<Measurement> measurements = measure(options, text, variants);
+  const auto [measurements, budget] = measure(options, text, variants);
   for (const Measurement& measurement : measurements) {
     if (measurement.out_of_memory) {
       std::cerr << "char_gpt: variant " << measurement.variant->name
@@ -167,7 +180,7 @@ int run(const Options& options) {
     return kExitOutOfMemory;
   }
   std::cout << write_plot(measurements, describe_model(options), options.out) << '\n';
-  Trainer trainer(options, text);
+  Trainer trainer(options, text, budget.get());
   train(trainer, options, *variant);
   std::cout << "\nsample:\n" << printable(trainer.write_sample(options.sample_length)) << '\n';
   return 0;

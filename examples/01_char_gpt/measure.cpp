@@ -8,10 +8,14 @@
 #include <chrono>
 
 #include "memory.h"
+#include "step_budget.h"
 #include "trainer.h"
 
 namespace char_gpt {
 namespace {
+
+// The first two steps of a budget are recorded, the next one plans with the times of the second.
+constexpr int kBudgetWarmUp = 3;
 
 void append_gradients(const Trainer& trainer, std::vector<std::byte>& gradients) {
   for (const at::Tensor& parameter : trainer.parameters()) {
@@ -60,14 +64,33 @@ double timed_step_ms(Trainer& trainer, const Variant& variant) {
   return elapsed.count();
 }
 
+// Steps without an update, so that the optimiser has no state yet, as in the first measured step.
+void warm_up(const Options& options, const TextData& text, const Variant& variant,
+             reprise::MemoryBudget& budget) {
+  Trainer trainer(options, text, &budget);
+  for (int step = 0; step < kBudgetWarmUp; ++step) {
+    trainer.begin_step();
+    trainer.forward(variant).backward();
+  }
+}
+
+Measurement measurement_of(const Variant& variant, const Options& options) {
+  Measurement result;
+  result.variant = &variant;
+  result.label = variant.name + (variant.is_budgeted ? " " + budget_text(options) : "");
+  return result;
+}
+
 }  // namespace
 
 Measurement measure_run(const Options& options, const TextData& text, const Variant& variant,
-                        Progress& progress) {
-  Measurement result;
-  result.variant = &variant;
+                        reprise::MemoryBudget* budget, Progress& progress) {
+  Measurement result = measurement_of(variant, options);
   try {
-    Trainer trainer(options, text);
+    if (variant.is_budgeted) {
+      warm_up(options, text, variant, *budget);
+    }
+    Trainer trainer(options, text, budget);
     for (std::int64_t step = 0; step < options.measure_steps; ++step) {
       run_and_watch(trainer, result);
       if (step == 0 || step + 1 == options.measure_steps) {
@@ -76,23 +99,25 @@ Measurement measure_run(const Options& options, const TextData& text, const Vari
       trainer.update();
       progress.tick();
     }
+    trainer.begin_step();
+    result.trained_state_bytes = current_bytes(trainer.device());
   } catch (const c10::OutOfMemoryError& error) {
-    result = {};
-    result.variant = &variant;
+    result = measurement_of(variant, options);
     result.out_of_memory = error.what_without_backtrace();
   }
   return result;
 }
 
 void measure_times(const Options& options, const TextData& text,
-                   std::vector<Measurement>& measurements, Progress& progress) {
+                   std::vector<Measurement>& measurements, reprise::MemoryBudget* budget,
+                   Progress& progress) {
   std::vector<Measurement*> fitting;
   for (Measurement& measurement : measurements) {
     if (!measurement.out_of_memory) {
       fitting.push_back(&measurement);
     }
   }
-  Trainer trainer(options, text);
+  Trainer trainer(options, text, budget);
   std::vector<std::vector<double>> times_ms(fitting.size());
   for (std::int64_t round = -1; round < options.measure_steps; ++round) {
     for (std::size_t i = 0; i < fitting.size(); ++i) {

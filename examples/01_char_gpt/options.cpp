@@ -76,6 +76,34 @@ void add_training_options(CLI::App& app, Options& options) {
   app.add_option("--train-with", options.train_with, "variant of the training run");
 }
 
+// As they are written; empty: not given.
+struct MemoryTexts {
+  std::string limit;
+  std::string budget;
+};
+
+void add_memory_options(CLI::App& app, Options& options, MemoryTexts& texts) {
+  app.add_option(
+      "--store", options.store,
+      "where the offloading variants keep tensors: packed, host, disk, compressed, "
+      "quantized, or several as in 'packed|disk' (default: disk for the CPU, else host)");
+  app.add_option("--memory-limit", texts.limit,
+                 "refuse allocations that would bring all tensors above it, for example 200MB");
+  app.add_option("--budget", texts.budget,
+                 "memory of the variant budget: bytes at the peak, for example 200MB, or a part of "
+                 "what none needs beyond the bytes before a step (default: the limit, or 0.5)");
+}
+
+void read_memory_options(const CLI::App& app, const MemoryTexts& texts, Options& options) {
+  if (app.count("--memory-limit") > 0) {
+    options.memory_limit_bytes = parse_bytes(texts.limit);
+    options.budget.bytes = options.memory_limit_bytes;
+  }
+  if (app.count("--budget") > 0) {
+    options.budget = parse_budget(texts.budget);
+  }
+}
+
 void check_combinations(const Options& options) {
   if (options.width % options.heads != 0) {
     throw UsageError("--width " + std::to_string(options.width) + " is not a multiple of --heads " +
@@ -105,10 +133,22 @@ std::int64_t parse_bytes(const std::string& text) {
   return std::llround(bytes);
 }
 
+BudgetOption parse_budget(const std::string& text) {
+  double fraction = 0;
+  if (!CLI::detail::lexical_cast(text, fraction)) {
+    return {.bytes = parse_bytes(text)};
+  }
+  if (!(fraction > 0 && fraction <= 1)) {
+    throw UsageError("--budget " + text + " is no part above 0 and up to 1; for bytes, write a " +
+                     "unit as well, for example 200MB");
+  }
+  return {.fraction = fraction};
+}
+
 std::optional<Options> parse_options(int argc, const char* const* argv) {
   Options options;
   std::string variants;
-  std::string memory_limit;
+  MemoryTexts memory;
   CLI::App app(
       "Trains a character-level GPT with and without activation checkpointing, and "
       "compares memory, time and gradients.",
@@ -119,14 +159,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add_model_options(app, options);
   app.add_option("--device", options.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   const CLI::Option* chosen = app.add_option(
-      "--variants", variants, "variants to compare, as in none,full (default: the first eight)");
-  app.add_option(
-      "--store", options.store,
-      "where the offloading variants keep tensors: packed, host, disk, compressed, "
-      "quantized, or several as in 'packed|disk' (default: disk for the CPU, else host)");
-  const CLI::Option* limit =
-      app.add_option("--memory-limit", memory_limit,
-                     "refuse allocations that would bring all tensors above it, for example 200MB");
+      "--variants", variants, "variants to compare, as in none,full (default: the first nine)");
+  add_memory_options(app, options, memory);
   app.add_option("--out", options.out, "folder for the plot and its data");
   try {
     app.parse(argc, argv);
@@ -142,9 +176,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   if (chosen->count() > 0 && options.variants.empty()) {
     throw UsageError("--variants names no variant; give a list such as none,full");
   }
-  if (limit->count() > 0) {
-    options.memory_limit_bytes = parse_bytes(memory_limit);
-  }
+  read_memory_options(app, memory, options);
   check_combinations(options);
   return options;
 }

@@ -16,6 +16,12 @@
 
 namespace char_gpt {
 
+// Of the variant "budget".
+struct BudgetOption {
+  double fraction = 0.5;  // of what the plain step needs beyond the bytes before it
+  std::optional<std::int64_t> bytes = std::nullopt;  // at the peak, instead
+};
+
 struct Options {
   std::filesystem::path text;  // empty: the sources and docs of Reprise
   std::filesystem::path out = "demo_out";
@@ -37,6 +43,7 @@ struct Options {
   std::int64_t seed = 1;
   int threads = 0;  // 0: as many as LibTorch chooses
   std::optional<std::int64_t> memory_limit_bytes;
+  BudgetOption budget;  // with a memory limit, that limit if nothing else is said
 };
 
 // An error that the user can correct: printed as one line, exit status 2.
@@ -51,6 +58,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv);
 
 // The bytes meant by "200MB", "1.5GiB" and the like. Throws UsageError.
 std::int64_t parse_bytes(const std::string& text);
+
+// "0.5" or an amount of memory. Throws UsageError.
+BudgetOption parse_budget(const std::string& text);
 
 }  // namespace char_gpt
 

@@ -36,7 +36,7 @@ const Measurement* reference_of(const std::vector<Measurement>& measurements) {
 std::string compared(bool is_equal) { return is_equal ? "bitwise equal" : "DIFFERENT"; }
 
 Row row_of(const Measurement& measurement, const Measurement* reference) {
-  const std::string& name = measurement.variant->name;
+  const std::string& name = measurement.label;
   if (measurement.out_of_memory) {
     return {name, "out of memory", "-", "-", "-", "-"};
   }

@@ -48,8 +48,11 @@ struct Trainer::State {
   torch::Tensor targets = {};
 };
 
-Trainer::Trainer(const Options& options, const TextData& text)
-    : options_(options), text_(text), device_(options.device == "cuda" ? "cuda:0" : "cpu") {
+Trainer::Trainer(const Options& options, const TextData& text, reprise::MemoryBudget* budget)
+    : options_(options),
+      text_(text),
+      budget_(budget),
+      device_(options.device == "cuda" ? "cuda:0" : "cpu") {
   const auto seed = static_cast<std::uint64_t>(options.seed);
   torch::manual_seed(seed);
   Gpt model(model_config(options, text));
@@ -82,11 +85,19 @@ void Trainer::begin_step() {
 }
 
 at::Tensor Trainer::forward(const Variant& variant) {
+  if (variant.is_budgeted) {
+    const reprise::BudgetScope scope(*budget_);
+    return loss(variant);
+  }
   std::optional<reprise::StoreGuard> offloading;
   if (variant.offloads) {
     store_ = store_ == nullptr ? make_store(options_) : store_;
     offloading.emplace(store_);
   }
+  return loss(variant);
+}
+
+at::Tensor Trainer::loss(const Variant& variant) {
   const torch::Tensor logits = state_->model->forward(state_->inputs, variant.run_block);
   return torch::nn::functional::cross_entropy(logits.flatten(0, 1), state_->targets.flatten());
 }

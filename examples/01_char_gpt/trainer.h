@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "options.h"
+#include "reprise/engine/memory_budget.h"
 #include "reprise/hooks/activation_store.h"
 #include "text_data.h"
 #include "variants.h"
@@ -25,8 +26,9 @@ namespace char_gpt {
 
 class Trainer {
  public:
-  // Seeds LibTorch's generators. `options` and `text` must outlive the trainer.
-  Trainer(const Options& options, const TextData& text);
+  // Seeds LibTorch's generators. `options`, `text` and `budget`, which only a budgeted variant
+  // needs, must outlive the trainer.
+  Trainer(const Options& options, const TextData& text, reprise::MemoryBudget* budget = nullptr);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -48,10 +50,12 @@ class Trainer {
  private:
   struct State;  // LibTorch's modules and optimisers, whose headers are slow to compile
 
+  at::Tensor loss(const Variant& variant);
   [[nodiscard]] double learning_rate() const;
 
   const Options& options_;
   const TextData& text_;
+  reprise::MemoryBudget* const budget_;
   const c10::Device device_;
   std::int64_t steps_done_ = 0;
   std::shared_ptr<reprise::ActivationStore> store_;  // when a variant has asked for it

@@ -56,6 +56,8 @@ const std::vector<Variant>& all_variants() {
       {"offload", "what autograd keeps goes to a store (--store)", run_plainly, kByDefault, true},
       {"checkpoint+offload", "as full, the inputs of blocks go to a store", run_checkpointed,
        kByDefault, true},
+      {"budget", "a memory budget (--budget) around forward plans what to keep", run_plainly,
+       kByDefault, false, true},
       {"nothing", "save_nothing()", under(policies::save_nothing()), kOnRequest},
       {"everything", "save_everything()", under(policies::save_everything()), kOnRequest},
       {"matmuls", "save_matmuls()", under(policies::save_matmuls()), kOnRequest},

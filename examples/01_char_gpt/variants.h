@@ -31,7 +31,8 @@ struct Variant {
   std::string description;
   BlockRunner run_block;
   bool is_default = kByDefault;
-  bool offloads = false;  // saved tensors go to the store that --store names
+  bool offloads = false;     // saved tensors go to the store that --store names
+  bool is_budgeted = false;  // forward runs within the memory budget that --budget names
 };
 
 // All of them; the first is the run that the others are compared with.

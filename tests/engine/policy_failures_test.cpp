@@ -4,6 +4,7 @@
 // Policies that throw, and answers that cannot be followed, leave the region at its end.
 #include <stdexcept>
 
+#include "reprise/engine/checkpoint_scope.h"
 #include "tests/engine/under_policies.h"
 
 namespace reprise::testing::policy_failures_test {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/budget/budget_state.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "reprise/engine/budget/budget_report.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+// Each has the trace of a step, and what the planner has found.
+constexpr std::size_t kMostKnownSteps = 16;
+
+// Of which the second gives the times of a warm step.
+constexpr int kRecordings = 2;
+
+}  // namespace
+
+StepPlans BudgetState::plans_for(std::int64_t bytes_before) {
+  const MutexLock lock(mutex_);
+  StepPlans plans;
+  for (const auto& known : known_) {
+    plans.push_back(known->plan_for(aim_, bytes_before));
+  }
+  return plans;
+}
+
+bool BudgetState::is_to_record() const {
+  const MutexLock lock(mutex_);
+  return is_to_record_;
+}
+
+void BudgetState::finish(EndedStep step) {
+  const MutexLock lock(mutex_);
+  last_ = step.measured;
+  last_plan_ = step.plan;
+  learn(std::move(step));
+}
+
+void BudgetState::learn(EndedStep step) {
+  KnownStep* const known = step.plan == nullptr ? nullptr : known_step_of(*step.plan);
+  if (known == nullptr) {
+    // The one after a step that nothing was known of, and that was not recorded, is recorded.
+    is_to_record_ = true;
+    if (step.recorded) {
+      known_.insert(known_.begin(), std::make_unique<KnownStep>(std::move(*step.recorded)));
+      known_.resize(std::min(known_.size(), kMostKnownSteps));
+    }
+    return;
+  }
+  known->calibrate(
+      *step.plan, {.growth = step.measured.peak_bytes - step.bytes_before,
+                   .shortage_bytes = step.measured.shortage_bytes,
+                   .seconds = step.recorded ? std::nullopt : std::optional(step.measured.seconds)});
+  if (step.recorded) {
+    known->add_recording(std::move(*step.recorded));
+  }
+  is_to_record_ = known->recordings() < kRecordings;
+  const auto place = std::find_if(known_.begin(), known_.end(),
+                                  [&](const auto& each) { return each.get() == known; });
+  std::rotate(known_.begin(), place, place + 1);
+}
+
+KnownStep* BudgetState::known_step_of(const StepPlan& plan) {
+  const auto found = std::find_if(known_.begin(), known_.end(),
+                                  [&](const auto& known) { return known->is_of(plan); });
+  return found == known_.end() ? nullptr : found->get();
+}
+
+std::optional<BudgetedStep> BudgetState::last_step() const {
+  const MutexLock lock(mutex_);
+  return last_;
+}
+
+std::string BudgetState::report() {
+  const MutexLock lock(mutex_);
+  KnownStep* const known = last_plan_ == nullptr ? nullptr : known_step_of(*last_plan_);
+  return describe_budget(aim_, last_ ? &*last_ : nullptr, known);
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What a memory budget knows: its aim, the steps that it has seen, and what they needed.
+#ifndef REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_
+#define REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "reprise/base/threading/mutex.h"
+#include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/memory_budget.h"
+
+namespace reprise::engine_internal {
+
+using StepPlans = std::vector<std::shared_ptr<const StepPlan>>;
+
+// A step that has ended.
+struct EndedStep {
+  BudgetedStep measured;
+  std::shared_ptr<const StepPlan> plan;  // that it followed to its end; null: none
+  std::int64_t bytes_before;
+  std::optional<RecordedStep> recorded;
+};
+
+// Thread-safe.
+class BudgetState {
+ public:
+  explicit BudgetState(BudgetAim aim) : aim_(aim) {}
+
+  const BudgetAim& aim() const { return aim_; }
+
+  // Returns a plan for each step that the next one may be, the latest first. Plans as needed.
+  StepPlans plans_for(std::int64_t bytes_before);
+  // Returns whether the next step is to be recorded.
+  bool is_to_record() const;
+
+  void finish(EndedStep step);
+
+  std::optional<BudgetedStep> last_step() const;
+  std::string report();
+
+ private:
+  KnownStep* known_step_of(const StepPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const BudgetAim aim_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
+  std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const StepPlan> last_plan_ ABSL_GUARDED_BY(mutex_);  // of that step
+  bool is_to_record_ ABSL_GUARDED_BY(mutex_) = true;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_

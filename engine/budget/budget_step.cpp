@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/budget/budget_step.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/budget/memory_guard.h"
+#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/profile/step_interceptor.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+
+namespace reprise::engine_internal {
+
+using Why = Tape::Given::Why;
+
+BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
+    : state_(std::move(state)),
+      limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
+                                              : state_->aim().peak_bytes),
+      bytes_before_(cpu_memory().current_bytes),
+      plans_(state_->plans_for(bytes_before_)) {
+  plan_ = plans_.empty() ? nullptr : plans_.front();
+  if (state_->is_to_record()) {
+    recording_ = StepRecording::begin();
+  }
+  start_ = Clock::now();
+}
+
+BudgetStep::~BudgetStep() { MemoryGuard::instance().remove(*this); }
+
+void BudgetStep::begin_forward(std::weak_ptr<Frame> frame) {
+  frame_ = std::move(frame);
+  MemoryGuard::instance().add(shared_from_this());
+}
+
+void BudgetStep::end_forward(bool is_whole) {
+  is_in_forward_ = false;
+  if (!is_whole) {
+    is_over_ = true;
+    recording_.reset();
+  }
+  if (plan_ != nullptr && calls_ != plan_->script->calls.size()) {
+    plan_.reset();
+  }
+}
+
+bool BudgetStep::is_on_its_thread() const {
+  return is_in_forward_ ? std::this_thread::get_id() == thread_
+                        : hooks_internal::current_backward() >= 0;
+}
+
+void BudgetStep::raise_peak(std::int64_t bytes) {
+  std::int64_t known = peak_bytes_.load();
+  while (known < bytes && !peak_bytes_.compare_exchange_weak(known, bytes)) {
+  }
+}
+
+std::int64_t BudgetStep::make_room(std::int64_t bytes) {
+  const std::shared_ptr<Frame> frame = frame_.lock();
+  if (frame == nullptr || (is_in_forward_ && !is_on_its_thread())) {
+    return 0;
+  }
+  // Without a plan more will follow: each search costs time.
+  constexpr std::int64_t kShare = 64;
+  const std::int64_t at_least = plan_ == nullptr ? bytes + limit_bytes_ / kShare : bytes;
+  begin_replay();
+  const absl::Cleanup is_done = [this] { end_replay(); };
+  const std::int64_t freed = frame->evict(at_least);
+  evicted_bytes_ += freed;
+  shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
+  return freed;
+}
+
+void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
+  throw BudgetExceededError(c10::str(
+      "[memory_budget] a step does not fit into its budget: ", bytes, " bytes are asked for, ",
+      bytes_in_use, " bytes are in use, the budget is ", limit_bytes_,
+      " bytes, and nothing that is in use could be computed again. ", bytes_before_,
+      " bytes were in use when the step began. Use a smaller batch, or raise peak_bytes"));
+}
+
+void BudgetStep::before_operator(const Tape& tape) {
+  if (recording_ != nullptr) {
+    note_releases(tape);
+  }
+}
+
+void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next) {
+  if (recording_ != nullptr) {
+    record_operator(recording_->recorder(), c10::Device(c10::DeviceType::CPU), call, next);
+  } else {
+    pass_on(call, next);
+  }
+}
+
+void BudgetStep::note_releases(const Tape& tape) {
+  for (const auto& [value, given] : tape.given) {
+    if (given.why == Why::kPolicy && given.kept.alias.defined() && values_.contains(value) &&
+        values_[value] != planner::kNone && given.kept.alias.storage().use_count() == 1) {
+      recording_->recorder().note_release(values_[value]);
+    }
+  }
+}
+
+void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
+  follow(op, results);
+  if (plan_ != nullptr) {
+    const StepScript::Call& call = plan_->script->calls[calls_];
+    op.seconds = call.seconds;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      results[i].retained_from = plan_->choices[call.first_value + i].retained_from;
+    }
+  }
+  ++calls_;
+  if (recording_ != nullptr) {
+    record(op, results);
+    op.seconds = script_.calls.back().seconds;
+  }
+}
+
+void BudgetStep::follow(const Tape::Operator& op, std::span<const Result> results) {
+  if (plan_ != nullptr && plan_->script->matches(calls_, op.op, results)) {
+    return;
+  }
+  std::erase_if(plans_,
+                [&](const auto& plan) { return !plan->script->matches(calls_, op.op, results); });
+  plan_ = plans_.empty() ? nullptr : plans_.front();
+}
+
+void BudgetStep::record(const Tape::Operator& op, std::span<const Result> results) {
+  StepRecorder& recorder = recording_->recorder();
+  const auto first = static_cast<std::uint32_t>(script_.values.size());
+  for (const Result& result : results) {
+    const planner::ValueId id = recorder.value_of(result.tensor);
+    script_.values.push_back({id, result.bytes});
+    if (!values_.contains(result.value)) {
+      values_.resize(result.value.number() + 1, planner::kNone);
+    }
+    values_[result.value] = id;
+  }
+  script_.calls.push_back({op.op, first, static_cast<std::uint32_t>(script_.values.size()),
+                           static_cast<float>(recorder.last_seconds())});
+}
+
+void BudgetStep::begin_backward(const Tape& tape) {
+  if (backwards_++ == 0) {
+    MemoryGuard::instance().add(shared_from_this());
+  }
+  if (recording_ != nullptr) {
+    note_releases(tape);
+  }
+}
+
+void BudgetStep::note_read(TapeValueId value) {
+  if (recording_ != nullptr && values_.contains(value)) {
+    recording_->recorder().read(values_[value]);
+  }
+}
+
+void BudgetStep::begin_replay() {
+  if (recording_ != nullptr) {
+    recording_->recorder().pause();
+  }
+}
+
+void BudgetStep::end_replay() {
+  if (recording_ != nullptr) {
+    recording_->recorder().resume();
+  }
+}
+
+void BudgetStep::end_backward() {
+  if (--backwards_ == 0) {
+    MemoryGuard::instance().remove(*this);
+  }
+  if (!is_over_.exchange(true)) {
+    report();
+  }
+}
+
+void BudgetStep::report() {
+  EndedStep step;
+  step.bytes_before = bytes_before_;
+  step.plan = plan_;
+  step.measured.peak_bytes = peak_bytes_;
+  step.measured.evicted_bytes = evicted_bytes_;
+  step.measured.shortage_bytes = shortage_bytes_;
+  step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (plan_ != nullptr) {
+    // The guard keeps a step of which more was to be expected within the limit.
+    step.measured.predicted_peak_bytes = std::min(plan_->peak_growth + bytes_before_, limit_bytes_);
+    step.measured.predicted_seconds = plan_->seconds;
+    step.measured.plain_seconds = plan_->plain_seconds;
+    step.measured.bound_seconds = plan_->bound_seconds;
+  }
+  if (recording_ != nullptr) {
+    step.measured.is_recorded = true;
+    step.recorded = RecordedStep{std::move(script_), recording_->finish()};
+    recording_.reset();
+  }
+  state_->finish(std::move(step));
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// One step within a memory budget: decides what its tape retains, and makes room when memory runs
+// out.
+#ifndef REPRISE_ENGINE_BUDGET_BUDGET_STEP_H_
+#define REPRISE_ENGINE_BUDGET_BUDGET_STEP_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "reprise/engine/budget/budget_state.h"
+#include "reprise/engine/budget/step_recording.h"
+#include "reprise/engine/region/frame.h"
+#include "reprise/engine/tape/tape_retention.h"
+
+namespace reprise::engine_internal {
+
+// Note [Steps within a budget]: a step follows the first plan whose operators are its own so far.
+// Without one it retains what autograd saves, as a plain step does. In either case values are
+// evicted from the tape when an allocation would exceed the budget. A step ends with the first
+// backward that reads its tensors; the limit holds in later ones as well.
+class BudgetStep final : public TapeRetention, public std::enable_shared_from_this<BudgetStep> {
+ public:
+  explicit BudgetStep(std::shared_ptr<BudgetState> state);
+  ~BudgetStep() override;
+
+  // On forward's thread: around the region whose frame it is.
+  void begin_forward(std::weak_ptr<Frame> frame);
+  void end_forward(bool is_whole);
+
+  // Of the memory guard.
+  std::int64_t limit_bytes() const { return limit_bytes_; }
+  bool is_on_its_thread() const;
+  std::int64_t make_room(std::int64_t bytes);
+  void raise_peak(std::int64_t bytes);
+  // Throws BudgetExceededError: there is no room.
+  [[noreturn]] void fail(std::int64_t bytes, std::int64_t bytes_in_use) const;
+
+  // TapeRetention.
+  void before_operator(const Tape& tape) override;
+  void run(const OperatorCall& call, OperatorInterceptor* next) override;
+  void decide(Tape::Operator& op, std::span<Result> results) override;
+  bool retains_saved() const override { return plan_ == nullptr; }
+  void begin_backward(const Tape& tape) override;
+  void end_backward() override;
+  void note_read(TapeValueId value) override;
+  void begin_replay() override;
+  void end_replay() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void follow(const Tape::Operator& op, std::span<const Result> results);
+  void record(const Tape::Operator& op, std::span<const Result> results);
+  void note_releases(const Tape& tape);
+  void report();
+
+  const std::shared_ptr<BudgetState> state_;
+  const std::int64_t limit_bytes_;
+  const std::int64_t bytes_before_;
+  Clock::time_point start_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::weak_ptr<Frame> frame_;
+
+  // Of forward's thread.
+  StepPlans plans_;                       // that agree with all operators so far
+  std::shared_ptr<const StepPlan> plan_;  // the one that the step follows, or null
+  std::size_t calls_ = 0;
+  std::shared_ptr<StepRecording> recording_;
+  StepScript script_;                                              // while it is recorded
+  base_internal::IdVector<TapeValueId, planner::ValueId> values_;  // likewise
+
+  std::atomic<bool> is_in_forward_ = true;
+  std::atomic<bool> is_over_ = false;
+  std::atomic<std::int64_t> peak_bytes_ = 0;
+  std::atomic<std::int64_t> evicted_bytes_ = 0;
+  std::atomic<std::int64_t> shortage_bytes_ = 0;
+  std::atomic<int> backwards_ = 0;  // in progress
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_BUDGET_STEP_H_

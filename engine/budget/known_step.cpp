@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/budget/known_step.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace reprise::engine_internal {
+namespace {
+
+bool are_alike(const planner::Trace& a, const planner::Trace& b) {
+  return std::equal(a.operators.begin(), a.operators.end(), b.operators.begin(), b.operators.end(),
+                    [](const planner::Operator& one, const planner::Operator& other) {
+                      return one.name == other.name;
+                    });
+}
+
+}  // namespace
+
+KnownStep::KnownStep(RecordedStep recorded) { replace(std::move(recorded)); }
+
+void KnownStep::replace(RecordedStep recorded) {
+  const bool is_alike = trace_ != nullptr && are_alike(*trace_, recorded.trace);
+  if (!is_alike) {
+    excess_bytes_ = 0;
+    least_excess_bytes_ = std::numeric_limits<std::int64_t>::min() / 2;
+  }
+  excess_seconds_ = 0;
+  timed_steps_ = 0;
+  script_ = std::make_shared<const StepScript>(std::move(recorded.script));
+  planner_.reset();
+  plan_.reset();
+  room_ = -1;
+  trace_ = std::make_unique<const planner::Trace>(std::move(recorded.trace));
+  planner_ = std::make_unique<planner::Planner>(*trace_);
+}
+
+// The first run of a step takes longer than later ones: of two times the shorter counts.
+void KnownStep::add_recording(RecordedStep recorded) {
+  if (are_alike(*trace_, recorded.trace)) {
+    for (std::size_t op = 0; op < recorded.trace.operators.size(); ++op) {
+      double& seconds = recorded.trace.operators[op].seconds;
+      seconds = std::min(seconds, trace_->operators[op].seconds);
+    }
+  }
+  ++recordings_;
+  replace(std::move(recorded));
+}
+
+std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim,
+                                                    std::int64_t bytes_before) {
+  const std::int64_t room =
+      std::max<std::int64_t>(0, aim.peak_bytes - bytes_before - excess_bytes_);
+  // A part of the budget that is too small to be worth another plan.
+  const std::int64_t tolerance = aim.peak_bytes / 256;
+  const bool fits = planned_growth_ <= room || room == room_;
+  if (room_ < 0 || !fits || room < room_ - tolerance || room > room_ + tolerance) {
+    room_ = room;
+    make_plan(aim);
+  }
+  auto plan = std::make_shared<StepPlan>(*plan_);
+  plan->peak_growth = planned_growth_ + excess_bytes_;
+  for (double* const seconds : {&plan->seconds, &plan->plain_seconds, &plan->bound_seconds}) {
+    *seconds += excess_seconds_;
+  }
+  return plan;
+}
+
+void KnownStep::make_plan(const BudgetAim& aim) {
+  const std::int64_t bytes_before = trace_->bytes_before_step();
+  // Without a plan within the budget, the guard has the least to do with the smallest peak.
+  std::optional<planner::Solution> solution =
+      aim.max_overhead ? planner_->plan_within_overhead(*aim.max_overhead)
+                       : planner_->plan(room_ + bytes_before);
+  if (!solution) {
+    solution = planner_->smallest_peak();
+  }
+  auto plan = std::make_shared<StepPlan>(StepPlan{.script = script_,
+                                                  .choices = {},
+                                                  .peak_growth = 0,
+                                                  .seconds = solution->simulation.seconds,
+                                                  .plain_seconds = trace_->seconds(),
+                                                  .bound_seconds = solution->bound_seconds});
+  reduced_ = planner_->simulator().reduced(solution->plan);
+  for (const StepScript::Value& value : script_->values) {
+    plan->choices.push_back(choice_of(value.id));
+  }
+  planned_growth_ = solution->simulation.peak_bytes - bytes_before;
+  plan_ = std::move(plan);
+}
+
+// What the program itself holds until backward costs nothing.
+planner::Choice KnownStep::choice_of(planner::ValueId value) const {
+  if (value == planner::kNone) {
+    return planner::Choice::recompute();
+  }
+  const planner::OperatorId released = trace_->values[value].released;
+  const bool is_held = released == planner::kNone || released >= trace_->backward_begin;
+  return is_held ? planner::Choice::retain() : reduced_.choices[value];
+}
+
+void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {
+  if (measured.shortage_bytes > 0) {
+    excess_bytes_ += measured.shortage_bytes;
+    least_excess_bytes_ = excess_bytes_;
+  } else {
+    excess_bytes_ =
+        std::max(least_excess_bytes_, excess_bytes_ + measured.growth - plan.peak_growth);
+  }
+  if (measured.seconds) {
+    constexpr int kMostSteps = 16;  // that the mean goes over
+    timed_steps_ = std::min(timed_steps_ + 1, kMostSteps);
+    excess_seconds_ += (*measured.seconds - plan.seconds) / timed_steps_;
+  }
+}
+
+KnownStep::Summary KnownStep::summarize(const BudgetAim& aim) {
+  Summary summary;
+  for (std::size_t value = 0; value < reduced_.choices.size(); ++value) {
+    if (reduced_.choices[value].is_retained()) {
+      ++summary.retained;
+      summary.retained_bytes += trace_->values[value].bytes;
+    }
+  }
+  for (const planner::ScheduledRun& run : planner_->simulator().schedule(reduced_)) {
+    summary.repeated += run.requested_by != planner::kNone ? 1 : 0;
+  }
+  summary.peak_operator = trace_->operators[planner_->simulator().run(reduced_).peak_operator].name;
+  if (!aim.max_overhead && room_ > 0) {
+    constexpr std::int64_t kPart = 10;
+    summary.more_bytes = room_ / kPart;
+    if (const auto more =
+            planner_->plan(room_ + summary.more_bytes + trace_->bytes_before_step())) {
+      summary.seconds_with_more = more->simulation.seconds + excess_seconds_;
+    }
+  }
+  return summary;
+}
+
+}  // namespace reprise::engine_internal

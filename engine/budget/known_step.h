@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A step that has been recorded, and the plan for its next run.
+#ifndef REPRISE_ENGINE_BUDGET_KNOWN_STEP_H_
+#define REPRISE_ENGINE_BUDGET_KNOWN_STEP_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reprise/engine/budget/step_script.h"
+#include "reprise/planner/planner.h"
+#include "reprise/planner/trace.h"
+
+namespace reprise::engine_internal {
+
+// The aim of plans.
+struct BudgetAim {
+  std::int64_t peak_bytes;
+  std::optional<double> max_overhead;  // instead of peak_bytes
+};
+
+struct RecordedStep {
+  StepScript script;
+  planner::Trace trace;
+};
+
+// A plan as a step carries it out. Does not change.
+struct StepPlan {
+  std::shared_ptr<const StepScript> script;
+  std::vector<planner::Choice> choices;  // by value of the script
+  std::int64_t peak_growth;              // the predicted peak beyond the bytes before the step
+  double seconds;
+  double plain_seconds;  // of the step without recomputation
+  double bound_seconds;  // of any plan within the same peak
+};
+
+// What was measured in a step that followed a plan from its first to its last operator.
+struct MeasuredStep {
+  std::int64_t growth;            // beyond the bytes before the step
+  std::int64_t shortage_bytes;    // the most that the guard had to find at once
+  std::optional<double> seconds;  // of the step, unless it was recorded
+};
+
+// Not thread-safe.
+class KnownStep {
+ public:
+  explicit KnownStep(RecordedStep recorded);
+
+  bool is_of(const StepPlan& plan) const { return plan.script == script_; }
+  const planner::Trace& trace() const { return *trace_; }
+  planner::Planner& planner() { return *planner_; }
+  int recordings() const { return recordings_; }
+
+  // For a report.
+  struct Summary {
+    std::int64_t retained = 0;  // values, in forward
+    std::int64_t retained_bytes = 0;
+    std::int64_t repeated = 0;  // runs of operators
+    std::string peak_operator;
+    std::int64_t more_bytes = 0;              // a tenth of those for activations
+    std::optional<double> seconds_with_more;  // of a step with them
+  };
+  // Of the last plan. Plans once more.
+  Summary summarize(const BudgetAim& aim);
+
+  // The same step has been recorded again.
+  void add_recording(RecordedStep recorded);
+
+  // Returns the plan for a step that starts with `bytes_before` in use: within the aim, or, if none
+  // is found, the one with the smallest peak.
+  std::shared_ptr<const StepPlan> plan_for(const BudgetAim& aim, std::int64_t bytes_before);
+
+  // Later plans leave as much more room as this step needed beyond its prediction, and predict as
+  // much more time.
+  void calibrate(const StepPlan& plan, const MeasuredStep& measured);
+
+ private:
+  void replace(RecordedStep recorded);
+  void make_plan(const BudgetAim& aim);
+  planner::Choice choice_of(planner::ValueId value) const;
+
+  std::shared_ptr<const StepScript> script_;
+  std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it
+  std::unique_ptr<planner::Planner> planner_;
+  int recordings_ = 1;
+  std::shared_ptr<const StepPlan> plan_;
+  planner::Plan reduced_;            // its choices
+  std::int64_t room_ = -1;           // for growth, that the plan was made for; negative: none was
+  std::int64_t planned_growth_ = 0;  // of the plan, as simulated
+  std::int64_t excess_bytes_ = 0;    // of measured peaks over predicted ones
+  std::int64_t least_excess_bytes_;  // with less there has been a shortage
+  double excess_seconds_ = 0;        // of measured times over simulated ones
+  int timed_steps_ = 0;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_KNOWN_STEP_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The operators that a step's tape records, and which value of the step's trace each of their
+// results is: how a later step finds its place in a plan.
+#ifndef REPRISE_ENGINE_BUDGET_STEP_SCRIPT_H_
+#define REPRISE_ENGINE_BUDGET_STEP_SCRIPT_H_
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reprise/engine/tape/tape_retention.h"
+#include "reprise/planner/trace.h"
+
+namespace reprise::engine_internal {
+
+struct StepScript {
+  struct Value {
+    planner::ValueId id;  // planner::kNone: not in the trace
+    std::int64_t bytes;
+  };
+  struct Call {
+    c10::OperatorHandle op;
+    std::uint32_t first_value;
+    std::uint32_t end_value;
+    float seconds;
+  };
+
+  std::span<const Value> values_of(std::size_t call) const {
+    return {values.data() + calls[call].first_value, values.data() + calls[call].end_value};
+  }
+
+  // Returns whether call number `call` is this one.
+  bool matches(std::size_t call, const c10::OperatorHandle& op,
+               std::span<const TapeRetention::Result> results) const;
+
+  std::vector<Call> calls;
+  std::vector<Value> values;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_STEP_SCRIPT_H_

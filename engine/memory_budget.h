@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// File: memory_budget.h
+//
+// A limit on the memory of training steps, kept by recomputation: a budget around any forward, with
+// no change to the model. The first step is observed; from the second on a plan decides which
+// tensors stay until backward and which are computed again, so that the step is as fast as can be
+// within the budget. Gradients are bit-identical to those of a step without it.
+//
+// Not for a step that fits: it costs the interception of operators. Not for accelerators yet: the
+// budget is for the tensors of the CPU. `tools/plan` says beforehand what a budget would cost.
+//
+// Example:
+//
+//   reprise::MemoryBudget budget({.peak_bytes = 2LL << 30});  // lives as long as training
+//   for (auto& batch : loader) {
+//     reprise::BudgetScope scope(budget);  // forward and loss
+//     auto loss = model->forward(batch.data).square().mean();
+//     std::move(scope).close();
+//     loss.backward();
+//     optimizer.step();
+//   }
+//   std::cout << budget.report();
+//
+// Thread-safety: a MemoryBudget may be shared by threads; a BudgetScope belongs to the thread that
+// constructs it, as a CheckpointScope does.
+#ifndef REPRISE_ENGINE_MEMORY_BUDGET_H_
+#define REPRISE_ENGINE_MEMORY_BUDGET_H_
+
+#include <c10/util/Exception.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "reprise/base/export.h"
+
+namespace reprise {
+
+namespace engine_internal {
+class BudgetState;
+class BudgetStep;
+class ForwardRegion;
+}  // namespace engine_internal
+
+// An allocation in a step would exceed the budget, and no tensor in use can be computed again.
+// Nothing has been allocated beyond the budget.
+class REPRISE_API BudgetExceededError : public c10::OutOfMemoryError {
+ public:
+  explicit BudgetExceededError(std::string message);
+};
+
+struct MemoryBudgetOptions {
+  // The most bytes of CPU tensors in use at any moment of forward and backward: those from before
+  // the step, parameters included, gradients and workspaces. Tensors that were made before the
+  // counter of CPU memory was installed do not count (cpu_memory.h; a MemoryBudget installs it).
+  std::int64_t peak_bytes = 0;
+
+  // Instead of peak_bytes: the least memory for which a step takes at most (1 + max_overhead) times
+  // as long as without recomputation.
+  std::optional<double> max_overhead = std::nullopt;
+};
+
+// What is known of a step that has ended.
+struct BudgetedStep {
+  std::int64_t peak_bytes = 0;      // measured
+  std::int64_t evicted_bytes = 0;   // by the guard, beyond the plan
+  std::int64_t shortage_bytes = 0;  // the most that the guard had to find at once
+  double seconds = 0;               // from the begin of the scope to the end of backward
+  bool is_recorded = false;         // its time includes the cost of that
+
+  // Of the plan that the step followed from its first to its last operator. None: it was not known,
+  // or none was found.
+  std::optional<std::int64_t> predicted_peak_bytes = std::nullopt;
+  double predicted_seconds = 0;
+  double plain_seconds = 0;  // predicted, without recomputation
+  double bound_seconds = 0;  // no plan within the budget is faster than this
+
+  bool is_planned() const { return predicted_peak_bytes.has_value(); }
+};
+
+class REPRISE_API MemoryBudget {
+ public:
+  // Throws: std::invalid_argument unless exactly one of peak_bytes and max_overhead is set, to a
+  //   value above 0, or not below 0.
+  explicit MemoryBudget(MemoryBudgetOptions options);
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+  ~MemoryBudget();
+
+  // Returns the last step whose backward has ended.
+  [[nodiscard]] std::optional<BudgetedStep> last_step() const;
+
+  // Returns a text about the budget and the last step: plan, predicted and measured peak and time,
+  // the distance to the best possible plan.
+  [[nodiscard]] std::string report() const;
+
+ private:
+  friend class BudgetScope;
+  std::shared_ptr<engine_internal::BudgetState> state_;
+};
+
+// While alive, the operators of this thread are the forward of a step within the budget. The budget
+// holds until the end of the first backward through it. With grad mode off it has no effect.
+class [[nodiscard]] REPRISE_API BudgetScope {
+ public:
+  // Throws: CheckpointError inside a region; c10::Error if saved-tensor hooks are disabled on this
+  //   thread. In the scope and in backward, an allocation throws BudgetExceededError.
+  // Time: the second and the third scope plan: up to a second for a few thousand operators. A scope
+  //   whose operators are new to the budget has the next one do so.
+  [[nodiscard]] explicit BudgetScope(MemoryBudget& budget);
+  // Ends the scope, unless close() has.
+  ~BudgetScope() noexcept(false);
+  BudgetScope(const BudgetScope&) = delete;
+  BudgetScope& operator=(const BudgetScope&) = delete;
+
+  // Ends the scope early: `std::move(scope).close()`.
+  void close() &&;
+
+ private:
+  std::shared_ptr<engine_internal::BudgetStep> step_;
+  std::unique_ptr<engine_internal::ForwardRegion> region_;
+  int exceptions_at_start_;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_ENGINE_MEMORY_BUDGET_H_

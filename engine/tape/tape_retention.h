@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The decision which values of a tape are retained, in place of a policy.
+//
+// Note [Planned tapes]: a plan counts each byte, so a replay of such a tape does what the plan says
+// and nothing of its own accord. A value is freed as soon as the request is met that it was
+// computed for, unless the plan retains it; the slots of one node are one request. No retained
+// value gives way to another one, and no recomputation is deferred. All operators that a retained
+// value depends on stay on the tape, so that each can be evicted.
+#ifndef REPRISE_ENGINE_TAPE_TAPE_RETENTION_H_
+#define REPRISE_ENGINE_TAPE_TAPE_RETENTION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "reprise/engine/operators/interception.h"
+#include "reprise/engine/tape/tape.h"
+#include "reprise/hooks/activation_store.h"
+
+namespace reprise::engine_internal {
+
+// One step's decisions. Forward's functions are called on its thread, the others on those of
+// backward.
+class TapeRetention {
+ public:
+  // A value that an operator has made or written.
+  struct Result {
+    TapeValueId value;
+    at::Tensor tensor;  // in its memory
+    std::int64_t bytes;
+
+    // The answer. 0: retained in forward; otherwise see planner::Choice.
+    std::uint8_t retained_from = 1;
+    std::shared_ptr<ActivationStore> store = nullptr;  // for a retained value, or null
+  };
+
+  TapeRetention() = default;
+  TapeRetention(const TapeRetention&) = delete;
+  TapeRetention& operator=(const TapeRetention&) = delete;
+  virtual ~TapeRetention() = default;
+
+  // Another operator is about to run.
+  virtual void before_operator(const Tape& tape) = 0;
+  // Runs it, through `next` unless that is null.
+  virtual void run(const OperatorCall& call, OperatorInterceptor* next) = 0;
+  // `op` has run and is on the tape. May set op.seconds.
+  virtual void decide(Tape::Operator& op, std::span<Result> results) = 0;
+  // Returns whether what autograd saves from now on is retained, whatever was decided for it.
+  virtual bool retains_saved() const = 0;
+
+  // Of backward: once per session that asks for a tensor; once per tensor that it reads; around
+  // each recomputation.
+  virtual void begin_backward(const Tape& tape) = 0;
+  virtual void end_backward() = 0;
+  virtual void note_read(TapeValueId value) = 0;
+  virtual void begin_replay() = 0;
+  virtual void end_replay() = 0;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_TAPE_RETENTION_H_

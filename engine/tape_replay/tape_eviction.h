@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The choice of values to free when memory runs out, among those that a tape can compute again.
+//
+// Evicts the value with the least time to compute it again per byte and distance to its next use.
+// Kirisame et al., "Dynamic tensor rematerialization" (ICLR 2021) divide by the time since the last
+// use instead, not knowing the next one; here backward is known to go back over the operators.
+#ifndef REPRISE_ENGINE_TAPE_REPLAY_TAPE_EVICTION_H_
+#define REPRISE_ENGINE_TAPE_REPLAY_TAPE_EVICTION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/inlined_vector.h"
+#include "reprise/engine/tape/tape.h"
+
+namespace reprise::engine_internal {
+
+class TapeEviction {
+ public:
+  // position: the operator that backward has come to; in forward, the end.
+  TapeEviction(Tape& tape, std::size_t position);
+
+  // A tensor that holds a value, for the tape or a session.
+  void add(TapeValueId value, at::Tensor& tensor);
+  // The value stays.
+  void pin(TapeValueId value) { holdings_[value].is_pinned = true; }
+
+  // Takes tensors from their holders until `bytes` are reached or none is left.
+  std::vector<at::Tensor> evict(std::int64_t bytes);
+
+ private:
+  struct Holdings {
+    absl::InlinedVector<at::Tensor*, 2> tensors;
+    bool is_pinned = false;
+  };
+  struct Candidate {
+    double score;
+    TapeValueId value;
+  };
+
+  // bytes: that are wanted; more are worth nothing.
+  std::optional<Candidate> candidate(TapeValueId value, std::int64_t bytes);
+  // Returns the seconds to compute the value, if it can be computed.
+  std::optional<double> recompute_seconds(TapeValueId value);
+  bool may_run_again(const Tape::Operator& op) const;
+  bool is_there(TapeValueId value) const;
+  void take(TapeValueId value, std::vector<at::Tensor>& taken);
+
+  Tape& tape_;
+  const std::size_t position_;
+  absl::btree_map<TapeValueId, Holdings> holdings_;
+  base_internal::IdVector<TapeOperatorId, std::uint32_t> visited_in_;
+  std::uint32_t visit_ = 0;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_TAPE_REPLAY_TAPE_EVICTION_H_

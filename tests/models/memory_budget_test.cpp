@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Each model of the zoo within budgets: the peak is never above, the gradients are those of the
+// plain step, and the peak is the predicted one.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "bench/zoo/stepped_model.h"
+#include "bench/zoo/zoo.h"
+#include "reprise/engine/memory_budget.h"
+#include "reprise/engine/step_profile_guard.h"
+#include "reprise/planner/planner.h"
+#include "tests/models/model_names.h"
+#include "tests/testing/modules.h"
+
+namespace reprise::testing::memory_budget_test {
+namespace {
+
+constexpr std::int64_t kScale = 2;  // of the batches
+
+class MemoryBudgetTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  MemoryBudgetTest() {
+    stepped_.reset();
+    before_ = cpu_memory().current_bytes;
+  }
+
+  zoo::Step step_within(MemoryBudget& budget) {
+    return stepped_.run([&] {
+      const BudgetScope scope(budget);
+      return stepped_.model().loss({});
+    });
+  }
+
+  // Returns the smallest peak that the planner finds, beyond the bytes before the step.
+  std::int64_t smallest_growth() {
+    StepProfileGuard profile;
+    stepped_.model().loss({}).backward();
+    const planner::Trace trace = std::move(profile).finish();
+    stepped_.reset();
+    return planner::Planner(trace).smallest_peak().simulation.peak_bytes -
+           trace.bytes_before_step();
+  }
+
+  // Runs steps with that many bytes beyond those before the step, of which the first ones may be
+  // refused.
+  void expect_to_fit(std::int64_t growth, int may_refuse) {
+    SCOPED_TRACE(c10::str(growth, " of ", stepped_.plain().peak, " bytes"));
+    MemoryBudget budget({.peak_bytes = before_ + growth});
+    for (int i = 0; i < 3 + may_refuse; ++i) {
+      SCOPED_TRACE(i);
+      expect_step_to_fit(budget, growth, i < may_refuse);
+    }
+    const BudgetedStep last = *budget.last_step();
+    ASSERT_TRUE(last.is_planned());
+    EXPECT_NEAR(static_cast<double>(last.peak_bytes - before_),
+                static_cast<double>(*last.predicted_peak_bytes - before_),
+                0.06 * static_cast<double>(stepped_.plain().peak));
+    EXPECT_LE(last.bound_seconds, last.predicted_seconds);
+  }
+
+  void expect_step_to_fit(MemoryBudget& budget, std::int64_t growth, bool may_refuse) {
+    zoo::Step step;
+    try {
+      step = step_within(budget);
+    } catch (const BudgetExceededError& error) {
+      EXPECT_TRUE(may_refuse) << error.what_without_backtrace();
+      return;
+    }
+    EXPECT_LE(step.peak, growth);
+    EXPECT_EQ(budget.last_step()->peak_bytes - before_, step.peak);
+    expect_same_bits(step.results, stepped_.plain().results);
+  }
+
+  zoo::SteppedModel stepped_{GetParam(), kScale};
+  std::int64_t before_ = 0;
+};
+
+TEST_P(MemoryBudgetTest, FitsIntoEachBudgetThatAPlanFitsInto) {
+  const std::int64_t smallest = smallest_growth();
+  for (const std::int64_t tenths : {8, 5, 3}) {
+    if (const std::int64_t growth = stepped_.plain().peak * tenths / 10;
+        growth >= smallest + smallest / 10) {
+      expect_to_fit(growth, 0);
+    }
+  }
+  // The first step decides without knowing what follows.
+  constexpr std::int64_t kPart = 20;
+  constexpr std::int64_t kLeast = 8 << 10;
+  expect_to_fit(smallest + std::max(smallest / kPart, kLeast), 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, MemoryBudgetTest, ::testing::ValuesIn(model_names()),
+                         [](const auto& named) { return identifier_of(named.param); });
+
+}  // namespace
+}  // namespace reprise::testing::memory_budget_test
