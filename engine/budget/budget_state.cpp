@@ -23,7 +23,9 @@ StepPlans BudgetState::plans_for(std::int64_t bytes_before) {
   const MutexLock lock(mutex_);
   StepPlans plans;
   for (const auto& known : known_) {
-    plans.push_back(known->plan_for(aim_, bytes_before));
+    if (auto plan = known->plan_for(aim_, bytes_before)) {
+      plans.push_back(std::move(plan));
+    }
   }
   return plans;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -18,6 +19,20 @@ namespace reprise::engine_internal {
 
 using Why = Tape::Given::Why;
 
+namespace {
+
+// Returns false for a recording that other threads have disturbed.
+bool is_valid(const planner::Trace& trace) {
+  try {
+    trace.validate();
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
     : state_(std::move(state)),
       limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
@@ -27,6 +42,7 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
   plan_ = plans_.empty() ? nullptr : plans_.front();
   if (state_->is_to_record()) {
     recording_ = StepRecording::begin();
+    is_recorded_ = recording_ != nullptr;
   }
   start_ = Clock::now();
 }
@@ -62,7 +78,9 @@ void BudgetStep::raise_peak(std::int64_t bytes) {
 
 std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   const std::shared_ptr<Frame> frame = frame_.lock();
-  if (frame == nullptr || (is_in_forward_ && !is_on_its_thread())) {
+  // Another thread would pause the recording of this one's operators.
+  const bool is_elsewhere = std::this_thread::get_id() != thread_;
+  if (frame == nullptr || (is_elsewhere && (is_in_forward_ || is_recorded_))) {
     return 0;
   }
   // Without a plan more will follow: each search costs time.
@@ -200,8 +218,11 @@ void BudgetStep::report() {
   }
   if (recording_ != nullptr) {
     step.measured.is_recorded = true;
-    step.recorded = RecordedStep{std::move(script_), recording_->finish()};
+    RecordedStep recorded{std::move(script_), recording_->finish()};
     recording_.reset();
+    if (is_valid(recorded.trace)) {
+      step.recorded = std::move(recorded);
+    }
   }
   state_->finish(std::move(step));
 }

@@ -76,6 +76,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   base_internal::IdVector<TapeValueId, planner::ValueId> values_;  // likewise
 
   std::atomic<bool> is_in_forward_ = true;
+  bool is_recorded_ = false;
   std::atomic<bool> is_over_ = false;
   std::atomic<std::int64_t> peak_bytes_ = 0;
   std::atomic<std::int64_t> evicted_bytes_ = 0;

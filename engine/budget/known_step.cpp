@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace reprise::engine_internal {
@@ -15,6 +16,15 @@ bool are_alike(const planner::Trace& a, const planner::Trace& b) {
                     [](const planner::Operator& one, const planner::Operator& other) {
                       return one.name == other.name;
                     });
+}
+
+// Returns nothing if backward reads what cannot be computed again: no plan is valid.
+std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
+  try {
+    return planner.smallest_peak();
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -60,6 +70,9 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim,
     room_ = room;
     make_plan(aim);
   }
+  if (plan_ == nullptr) {
+    return nullptr;
+  }
   auto plan = std::make_shared<StepPlan>(*plan_);
   plan->peak_growth = planned_growth_ + excess_bytes_;
   for (double* const seconds : {&plan->seconds, &plan->plain_seconds, &plan->bound_seconds}) {
@@ -75,7 +88,11 @@ void KnownStep::make_plan(const BudgetAim& aim) {
       aim.max_overhead ? planner_->plan_within_overhead(*aim.max_overhead)
                        : planner_->plan(room_ + bytes_before);
   if (!solution) {
-    solution = planner_->smallest_peak();
+    solution = smallest_peak_of(*planner_);
+  }
+  if (!solution) {
+    plan_ = nullptr;
+    return;
   }
   auto plan = std::make_shared<StepPlan>(StepPlan{.script = script_,
                                                   .choices = {},

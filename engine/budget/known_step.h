@@ -71,7 +71,7 @@ class KnownStep {
   void add_recording(RecordedStep recorded);
 
   // Returns the plan for a step that starts with `bytes_before` in use: within the aim, or, if none
-  // is found, the one with the smallest peak.
+  // is found, the one with the smallest peak. Null if no plan is valid.
   std::shared_ptr<const StepPlan> plan_for(const BudgetAim& aim, std::int64_t bytes_before);
 
   // Later plans leave as much more room as this step needed beyond its prediction, and predict as

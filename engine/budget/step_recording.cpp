@@ -13,6 +13,8 @@ namespace {
 
 Mutex g_mutex;
 std::weak_ptr<StepRecording> g_recording ABSL_GUARDED_BY(g_mutex);
+// The same until it has ended, which is later than its last owner lets go of it.
+const StepRecording* g_current ABSL_GUARDED_BY(g_mutex) = nullptr;
 
 thread_local int t_nodes = 0;  // of a recorded backward, that this thread evaluates
 
@@ -47,11 +49,12 @@ StepRecording::StepRecording()
 
 std::shared_ptr<StepRecording> StepRecording::begin() {
   const MutexLock lock(g_mutex);
-  if (g_recording.lock() != nullptr) {
+  if (g_current != nullptr) {
     return nullptr;
   }
   std::shared_ptr<StepRecording> recording(new StepRecording);
   g_recording = recording;
+  g_current = recording.get();
   report_cpu_blocks(true);
   return recording;
 }
@@ -67,13 +70,14 @@ std::shared_ptr<StepRecording> StepRecording::of_this_thread() {
 // recording.
 void StepRecording::end() {
   if (!std::exchange(is_ended_, true)) {
-    report_cpu_blocks(false);
     if (std::this_thread::get_id() == thread_) {
       at::removeCallback(nodes_);
     }
     t_nodes = 0;
     const MutexLock lock(g_mutex);
+    report_cpu_blocks(false);
     g_recording.reset();
+    g_current = nullptr;
   }
 }
 

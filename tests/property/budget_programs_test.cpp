@@ -105,7 +105,7 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   std::cout << planned << " planned steps, " << refused << " refused\n";
-  EXPECT_GT(planned, static_cast<int>(count));
+  EXPECT_GE(planned, static_cast<int>(count));
 }
 
 }  // namespace
