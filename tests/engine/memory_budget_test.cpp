@@ -307,7 +307,10 @@ TEST_F(MemoryBudgetTest, NoGradientsNoEffect) {
 }
 
 TEST_F(MemoryBudgetTest, TwoThreadsWithABudgetEach) {
-  const auto train = [this](int seed, const Tensors& weights, Outcome& plain, Outcome& last) {
+  // LibTorch's matmul may round otherwise when its threads are busy elsewhere.
+  const int threads = at::get_num_threads();
+  const auto train = [](int seed, const Tensors& weights, Outcome& plain, Outcome& last) {
+    at::set_num_threads(1);
     const at::Tensor x = torch::ones({256, kWidth}) * seed;
     const auto forward = [&](const Tensors& w) {
       at::Tensor h = x;
@@ -330,6 +333,7 @@ TEST_F(MemoryBudgetTest, TwoThreadsWithABudgetEach) {
   std::thread second([&] { train(2, other, plain[1], last[1]); });
   train(1, one, plain[0], last[0]);
   second.join();
+  at::set_num_threads(threads);
 }
 
 TEST_F(MemoryBudgetTest, RefusesContradictionsAndRegionsAround) {
