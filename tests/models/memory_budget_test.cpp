@@ -83,10 +83,11 @@ TEST_P(MemoryBudgetTest, FitsIntoEachBudgetThatAPlanFitsInto) {
   for (const std::int64_t tenths : {8, 5, 3}) {
     if (const std::int64_t growth = stepped_.plain().peak * tenths / 10;
         growth >= smallest + smallest / 10) {
-      expect_to_fit(growth, 0);
+      // Near the smallest peak the first step may be refused: it decides without knowing what
+      // follows.
+      expect_to_fit(growth, growth < smallest * 3 / 2 ? 2 : 0);
     }
   }
-  // The first step decides without knowing what follows.
   constexpr std::int64_t kPart = 20;
   constexpr std::int64_t kLeast = 8 << 10;
   expect_to_fit(smallest + std::max(smallest / kPart, kLeast), 3);
