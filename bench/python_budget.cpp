@@ -66,6 +66,23 @@ struct RepriseLastStep {
   });
 }
 
+// For a forward that has ended with an exception: the scope ends as it would in C++.
+[[gnu::visibility("default")]] const char* reprise_abandon_budget_scope(PythonBudget* budget) {
+  struct Unwound {
+    ~Unwound() noexcept(false) { scope.reset(); }
+
+    std::optional<reprise::BudgetScope>& scope;
+  };
+  struct PythonError {};
+  return error_of([&] {
+    try {
+      const Unwound unwound{budget->scope};
+      throw PythonError();
+    } catch (const PythonError&) {
+    }
+  });
+}
+
 // Returns false if no step has ended.
 [[gnu::visibility("default")]] bool reprise_last_budgeted_step(const PythonBudget* budget,
                                                                RepriseLastStep* step) {

@@ -13,6 +13,7 @@
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/region/forward_region.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise {
@@ -60,6 +61,10 @@ BudgetScope::BudgetScope(MemoryBudget& budget) : exceptions_at_start_(std::uncau
     throw CheckpointError(
         "[memory_budget] a BudgetScope begins inside a region or another BudgetScope. Begin it "
         "around them: the plan decides for their operators, too");
+  }
+  if (budget.state_->take_failure()) {
+    // The tensors of that step would count against this one.
+    hooks_internal::release_nodes_of_failed_backward();
   }
   step_ = std::make_shared<BudgetStep>(budget.state_);
   region_ = std::make_unique<ForwardRegion>(std::move(options), step_);

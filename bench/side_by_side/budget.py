@@ -4,13 +4,14 @@
 
 Of one model in Python, in this one process, with one counter of bytes. A budget is a part: of what
 torch.compile saves without one, as it is defined there, and of the peak of the plain eager step for
-ours. Prints JSON: the plain step, and of each side and budget the bytes at the peak, the gradients'
-distance from those without a budget, and the times of steps, or why it has failed.
+ours. Prints JSON: the plain step, and of each side and budget the bytes at the peak, whether the
+gradients are those without a budget, and the times of steps, or why it has failed.
 """
 
 import argparse
 import contextlib
 import ctypes
+import dataclasses
 import gc
 import json
 import sys
@@ -19,7 +20,7 @@ import types
 
 import torch
 from budget_models import BUDGET_MODELS, make_budget_model
-from model_steps import Bench, Counter, run_plainly
+from model_steps import Bench, Counter, have_equal_bits, run_plainly
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 
@@ -33,6 +34,8 @@ LONGEST_FAILURE = 320  # characters
 class Compiled:
     """A step's forward under torch.compile."""
 
+    may_fail_at_first = False
+
     def __init__(self, backend, budget):
         # Compiled code is cached per code object, whatever the budget: each gets its own.
         code = run_plainly.__code__.replace()
@@ -45,6 +48,11 @@ class Compiled:
 
     def facts(self):
         return {}
+
+
+def compiled_graphs():
+    """Since the process began; forward and backward of a step are one."""
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
 class LastStep(ctypes.Structure):
@@ -64,7 +72,8 @@ def load_library(path):
     library = ctypes.CDLL(path)
     library.reprise_make_budget.argtypes = [ctypes.c_int64]
     library.reprise_make_budget.restype = ctypes.c_void_p
-    for function in (library.reprise_begin_budget_scope, library.reprise_close_budget_scope):
+    for end in ("begin", "close", "abandon"):
+        function = getattr(library, f"reprise_{end}_budget_scope")
         function.argtypes = [ctypes.c_void_p]
         function.restype = ctypes.c_char_p
     library.reprise_last_budgeted_step.argtypes = [ctypes.c_void_p, ctypes.POINTER(LastStep)]
@@ -80,26 +89,34 @@ def check(error):
 class Ours:
     """A step's forward in a BudgetScope; the budget lives as long as the process."""
 
-    def __init__(self, library, peak_bytes):
-        self.library, self.peak_bytes = library, peak_bytes
-        self.budget = library.reprise_make_budget(peak_bytes)
+    may_fail_at_first = True  # the first step has no plan, and a small budget can need one
+
+    def __init__(self, library, bytes_before, growth):
+        self.library, self.bytes_before, self.growth = library, bytes_before, growth
+        self.budget = library.reprise_make_budget(bytes_before + growth)
 
     def run(self, model):
         check(self.library.reprise_begin_budget_scope(self.budget))
         try:
-            return run_plainly(model)
-        finally:
-            check(self.library.reprise_close_budget_scope(self.budget))
+            loss = run_plainly(model)
+        except BaseException:
+            check(self.library.reprise_abandon_budget_scope(self.budget))
+            raise
+        check(self.library.reprise_close_budget_scope(self.budget))
+        return loss
 
     def compiling(self):
         return contextlib.nullcontext()
 
     def facts(self):
-        """Of the last step: what the budget itself says."""
+        """What the budget itself says of the last step; bytes are over those before the step."""
+        facts = {"bytes_before": self.bytes_before, "budget_bytes": self.growth}
         step = LastStep()
-        if not self.library.reprise_last_budgeted_step(self.budget, ctypes.byref(step)):
-            return {}
-        return {"last_step": {name: getattr(step, name) for name, _ in LastStep._fields_}}
+        if self.library.reprise_last_budgeted_step(self.budget, ctypes.byref(step)):
+            facts["last_step"] = {name: getattr(step, name) for name, _ in LastStep._fields_}
+            for name in ("peak_bytes", "predicted_peak_bytes"):
+                facts["last_step"][name] -= self.bytes_before
+        return facts
 
 
 @contextlib.contextmanager
@@ -111,72 +128,121 @@ def noting_failure(entry):
         entry["failed"] = f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST_FAILURE]
 
 
-def distance(gradients, others):
-    """The norm of their difference, as a part of that of `others`."""
-    difference = sum((a - b).square().sum().item() for a, b in zip(gradients, others))
-    return (difference / sum(b.square().sum().item() for b in others)) ** 0.5
+@dataclasses.dataclass
+class Outcome:
+    """What a step without a budget gives."""
+
+    gradients: list
+    buffers: list
+    loss: float
+
+    def distance_of(self, gradients):
+        """The norm of the difference of gradients, as a part of that of these."""
+        pairs = zip(gradients, self.gradients, strict=True)
+        difference = sum((a - b).square().sum().item() for a, b in pairs)
+        return (difference / sum(b.square().sum().item() for b in self.gradients)) ** 0.5
+
+    def compare(self, other):
+        return {
+            "gradient_distance": self.distance_of(other.gradients),
+            "equal_bits": have_equal_bits(other.gradients, self.gradients)
+            and have_equal_bits(other.buffers, self.buffers)
+            and other.loss == self.loss,
+        }
+
+
+def outcome_of(bench, run):
+    """The bytes that the step keeps and has at its peak, and its outcome."""
+    kept, peak, gradients, buffers, loss = bench.outcome_of(run)
+    return {"kept_bytes": kept, "peak_bytes": peak}, Outcome(gradients, buffers, loss)
+
+
+def warm_up(bench, side):
+    """Returns how many of the first steps have failed, where that is no failure of the side."""
+    failed_steps = 0
+    for step in range(WARM_UPS):
+        try:
+            bench.step_milliseconds(side.run)
+        except RuntimeError:
+            if not side.may_fail_at_first or step > 0:
+                raise
+            failed_steps += 1
+    return failed_steps
 
 
 def prepare(bench, side, without_budget):
-    """The side's entry, and its gradients; `without_budget` are the ones to compare them with."""
-    entry, gradients = {"step_ms": []}, None
+    """The side's entry and outcome; `without_budget` is the outcome to compare it with."""
+    entry, outcome = {"step_ms": []}, None
     with noting_failure(entry):
-        start = time.monotonic()
+        start, graphs = time.monotonic(), compiled_graphs()
         with side.compiling():
-            for _ in range(WARM_UPS):
-                bench.step_milliseconds(side.run)
+            entry["failed_first_steps"] = warm_up(bench, side)
         entry["warm_up_seconds"] = time.monotonic() - start
-        _, entry["peak_bytes"], gradients, _, entry["loss"] = bench.outcome_of(side.run)
+        entry["graphs"] = compiled_graphs() - graphs
+        of_bytes, outcome = outcome_of(bench, side.run)
+        entry |= of_bytes
         if without_budget is not None:
-            entry["gradient_distance"] = distance(gradients, without_budget)
-        entry |= side.facts()
-    return entry, gradients
+            entry |= without_budget.compare(outcome)
+    return entry, outcome
 
 
 def prepare_compiled(bench, backend, budgets):
-    """Yields (budget, side, entry), no budget first."""
-    reference = None
+    """Yields (side, budget, entry), no budget first."""
+    without_budget = None
     for budget in (NO_BUDGET, *budgets):
         side = Compiled(backend, budget)
-        entry, gradients = prepare(bench, side, reference)
+        entry, outcome = prepare(bench, side, without_budget)
         if budget == NO_BUDGET:
-            reference = gradients
-        yield budget, side, entry
+            without_budget = outcome
+        del outcome  # its bytes
+        yield side, budget, entry
 
 
-def prepare_ours(bench, library, budgets, plain_peak, gradients):
+def prepare_ours(bench, library, budgets, plain_peak, without_budget):
     for budget in budgets:
         bench.reset()
         gc.collect()
-        side = Ours(library, bench.counter.current() + round(budget * plain_peak))
-        entry, _ = prepare(bench, side, gradients)
-        yield budget, side, entry
+        side = Ours(library, bench.counter.current(), round(budget * plain_peak))
+        yield side, budget, prepare(bench, side, without_budget)[0]
+
+
+def time_step(bench, run, entry):
+    """Appends to its times, and raises its peak."""
+    bench.reset()
+    gc.collect()
+    before = bench.counter.current()
+    bench.counter.reset_peak()
+    entry["step_ms"].append(bench.step_milliseconds(run))
+    entry["peak_bytes"] = max(entry["peak_bytes"], bench.counter.peak() - before)
 
 
 def time_rounds(bench, plain, prepared, rounds):
-    """Appends a step of each to its times, in an order that is reversed each round."""
-    order = [(run_plainly, plain), *((side.run, entry) for _, side, entry in prepared)]
+    """Times a step of each, in an order that is reversed each round."""
+    order = [(run_plainly, plain), *((side.run, entry) for side, _, entry in prepared)]
     for _ in range(rounds):
         for run, entry in order:
             if "failed" not in entry:
                 with noting_failure(entry):
-                    entry["step_ms"].append(bench.step_milliseconds(run))
+                    time_step(bench, run, entry)
         order.reverse()
 
 
 def measure(bench, library, backends, budgets, rounds):
     bench.step_milliseconds(run_plainly)
-    _, plain_peak, gradients, _, loss = bench.outcome_of(run_plainly)
-    plain = {"peak_bytes": plain_peak, "loss": loss, "step_ms": []}
+    of_bytes, outcome = outcome_of(bench, run_plainly)
+    plain = {**of_bytes, "loss": outcome.loss, "step_ms": []}
     prepared = {}
     for backend in backends:
         prepared[backend] = list(prepare_compiled(bench, backend, budgets))
     # After them, as what they leave behind would count against its budgets.
-    prepared["ours"] = list(prepare_ours(bench, library, budgets, plain_peak, gradients))
+    ours = prepare_ours(bench, library, budgets, plain["peak_bytes"], outcome)
+    prepared["ours"] = list(ours)
     torch._dynamo.config.error_on_recompile = True
+    gc.freeze()
     time_rounds(bench, plain, sum(prepared.values(), []), rounds)
     sides = {
-        name: {str(budget): entry for budget, _, entry in found} for name, found in prepared.items()
+        name: {str(budget): entry | side.facts() for side, budget, entry in found}
+        for name, found in prepared.items()
     }
     return {"plain": plain, "sides": sides}
 

@@ -5,6 +5,7 @@
 #ifndef REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_
 #define REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +43,11 @@ class BudgetState {
 
   void finish(EndedStep step);
 
+  // A step has exceeded the budget.
+  void note_failure() { has_failed_ = true; }
+  // Returns whether one has since the last call.
+  bool take_failure() { return has_failed_.exchange(false); }
+
   std::optional<BudgetedStep> last_step() const;
   std::string report();
 
@@ -50,6 +56,7 @@ class BudgetState {
   void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const BudgetAim aim_;
+  std::atomic<bool> has_failed_ = false;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);

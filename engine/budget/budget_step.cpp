@@ -95,6 +95,7 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
 }
 
 void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
+  state_->note_failure();
   throw BudgetExceededError(c10::str(
       "[memory_budget] a step does not fit into its budget: ", bytes, " bytes are asked for, ",
       bytes_in_use, " bytes are in use, the budget is ", limit_bytes_,

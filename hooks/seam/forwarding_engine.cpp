@@ -3,6 +3,8 @@
 #include "reprise/hooks/seam/forwarding_engine.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -180,6 +182,13 @@ BackwardInfo backward_info() {
     }
   }
   return info;
+}
+
+void release_nodes_of_failed_backward() {
+  const UnseenScope unseen;
+  const c10::AutoGradMode grad(true);
+  const at::Tensor leaf = at::ones({}).requires_grad_();
+  leaf.backward();
 }
 
 int current_backward() noexcept { return torch::autograd::get_current_graph_task_id(); }
