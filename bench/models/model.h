@@ -51,6 +51,19 @@ Model make();
 namespace moe {
 Model make();
 }
+// Not among the models of make_model(): for budgets of memory.
+namespace swiglu {
+struct Shape {
+  int layers = 32;
+  int width = 256;
+  int hidden = 512;
+  int heads = 4;
+  int vocabulary = 64;
+  int batch = 8;
+  int tokens = 128;
+};
+Model make(const Shape& shape);
+}  // namespace swiglu
 
 // gpt, gpt-fused, resnet, lstm or moe, on the CPU. The generator is seeded first.
 Model make_model(const std::string& name);

@@ -192,13 +192,65 @@ struct Detector : Model {
   at::Tensor images, targets;
 };
 
+// Each layer reads the results of all before it, after Huang et al. 2016.
+struct DenseNet : Model {
+  static constexpr int kGrowth = 12;
+  static constexpr int kStem = 24;
+  static constexpr int kLayers = 6;  // of each block
+
+  struct Layer : nn::Module {
+    explicit Layer(int in)
+        : norm1(register_module("norm1", nn::BatchNorm2d(in))),
+          norm2(register_module("norm2", nn::BatchNorm2d(4 * kGrowth))),
+          conv1(register_module("conv1", conv(in, 4 * kGrowth, 1))),
+          conv2(register_module("conv2", conv(4 * kGrowth, kGrowth))) {}
+    at::Tensor forward(const at::Tensor& x) {
+      const at::Tensor h = conv1(torch::relu(norm1(x)));
+      return torch::cat({x, conv2(torch::relu(norm2(h)))}, 1);
+    }
+    nn::BatchNorm2d norm1, norm2;
+    nn::Conv2d conv1, conv2;
+  };
+
+  explicit DenseNet(std::int64_t scale) : images(torch::randn({2 * scale, 3, 32, 32})) {
+    stem = register_module("stem", conv(3, kStem));
+    int width = kStem;
+    for (int i = 0; i < 2 * kLayers; ++i) {
+      if (i == kLayers) {
+        transition = register_module("transition", conv(width, width / 2, 1));
+        width /= 2;
+      }
+      layers.push_back(std::make_shared<Layer>(width));
+      register_module("layer" + std::to_string(i), layers.back());
+      width += kGrowth;
+    }
+    head = register_module("head", nn::Linear(width, 10));
+    labels = torch::randint(10, {images.size(0)});
+  }
+  at::Tensor loss(const RegionRunner& run) override {
+    at::Tensor h = stem(images);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (i == kLayers) {
+        h = torch::avg_pool2d(transition(h), 2);
+      }
+      h = run(layers[i], h);
+    }
+    return F::cross_entropy(head(h.mean({2, 3})), labels);
+  }
+  nn::Conv2d stem{nullptr}, transition{nullptr};
+  std::vector<std::shared_ptr<Layer>> layers;
+  nn::Linear head{nullptr};
+  at::Tensor images, labels;
+};
+
 }  // namespace
 
 std::vector<Kind> vision_kinds() {
   return {kind_of<ResNet>("resnet", "residual convolutions with batch-norm, ReLU in place"),
           kind_of<Vgg>("vgg", "convolutions, ReLU in place, dropout, in Sequentials"),
           kind_of<VisionTransformer>("vit", "pre-norm transformer over patches"),
-          kind_of<Detector>("detector", "convolutions, box matching with host reads")};
+          kind_of<Detector>("detector", "convolutions, box matching with host reads"),
+          kind_of<DenseNet>("densenet", "each layer reads the results of all before it")};
 }
 
 }  // namespace reprise::zoo

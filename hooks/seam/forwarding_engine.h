@@ -55,8 +55,8 @@ struct BackwardInfo {
 REPRISE_API BackwardInfo backward_info();
 
 // After a backward has ended with an exception, on its thread: LibTorch retains the nodes that were
-// ready to run, with the tensors that they have saved, in the thread's queue until the next backward
-// there. Runs a backward of one element, unseen. Not to be called inside of a backward.
+// ready to run, with the tensors that they have saved, in the thread's queue until the next
+// backward there. Runs a backward of one element, unseen. Not to be called inside of a backward.
 REPRISE_API void release_nodes_of_failed_backward();
 
 // Returns `backward_info().id`.
