@@ -55,6 +55,8 @@
 #include "reprise/partition/partition_error.h"
 #include "reprise/partition/partitioned_store.h"
 #endif
+#include "reprise/planner/explain.h"
+#include "reprise/planner/largest_batch.h"
 #include "reprise/planner/plan.h"
 #include "reprise/planner/planner.h"
 #include "reprise/planner/simulator.h"

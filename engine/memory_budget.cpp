@@ -49,6 +49,10 @@ std::optional<BudgetedStep> MemoryBudget::last_step() const { return state_->las
 
 std::string MemoryBudget::report() const { return state_->report(); }
 
+std::string MemoryBudget::explain(const std::string& op) const { return state_->explain(op); }
+
+std::optional<planner::Trace> MemoryBudget::trace() const { return state_->trace(); }
+
 BudgetScope::BudgetScope(MemoryBudget& budget) : exceptions_at_start_(std::uncaught_exceptions()) {
   // What a plan retains may change between forward and backward, and is then computed again.
   CheckpointOptions options{

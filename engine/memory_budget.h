@@ -36,6 +36,7 @@
 #include <string>
 
 #include "reprise/base/export.h"
+#include "reprise/planner/trace.h"
 
 namespace reprise {
 
@@ -96,6 +97,16 @@ class REPRISE_API MemoryBudget {
   // Returns a text about the budget and the last step: plan, predicted and measured peak and time,
   // the distance to the best possible plan.
   [[nodiscard]] std::string report() const;
+
+  // Returns what the plan for the next step like the last known one does with the results of an
+  // operator, and why; see planner/explain.h for `op` and the text. Empty if no step is known yet.
+  //
+  // Throws: std::invalid_argument if the step has no such operator.
+  [[nodiscard]] std::string explain(const std::string& op) const;
+
+  // Returns the trace of the last known step, as of a step without recomputation, for `tools/plan`
+  // and planner/largest_batch.h. Nothing if no step is known yet.
+  [[nodiscard]] std::optional<planner::Trace> trace() const;
 
  private:
   friend class BudgetScope;

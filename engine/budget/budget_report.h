@@ -12,7 +12,7 @@
 
 namespace reprise::engine_internal {
 
-// step: null if none has ended. known: the step's plan and trace; null if it followed no plan.
+// step: null if none has ended. known: with the step's plan and trace; null if no step is known.
 // Plans for a larger budget, to tell what that would gain.
 std::string describe_budget(const BudgetAim& aim, const BudgetedStep* step, KnownStep* known);
 

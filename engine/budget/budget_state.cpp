@@ -38,7 +38,7 @@ bool BudgetState::is_to_record() const {
 void BudgetState::finish(EndedStep step) {
   const MutexLock lock(mutex_);
   last_ = step.measured;
-  last_plan_ = step.plan;
+  last_bytes_before_ = step.bytes_before;
   learn(std::move(step));
 }
 
@@ -53,10 +53,12 @@ void BudgetState::learn(EndedStep step) {
     }
     return;
   }
-  known->calibrate(
-      *step.plan, {.growth = step.measured.peak_bytes - step.bytes_before,
-                   .shortage_bytes = step.measured.shortage_bytes,
-                   .seconds = step.recorded ? std::nullopt : std::optional(step.measured.seconds)});
+  if (!step.has_failed) {
+    known->calibrate(*step.plan, {.growth = step.measured.peak_bytes - step.bytes_before,
+                                  .shortage_bytes = step.measured.shortage_bytes,
+                                  .seconds = step.recorded ? std::nullopt
+                                                           : std::optional(step.measured.seconds)});
+  }
   if (step.recorded) {
     known->add_recording(std::move(*step.recorded));
   }
@@ -77,10 +79,29 @@ std::optional<BudgetedStep> BudgetState::last_step() const {
   return last_;
 }
 
+KnownStep* BudgetState::latest() {
+  if (known_.empty()) {
+    return nullptr;
+  }
+  static_cast<void>(known_.front()->plan_for(aim_, last_bytes_before_));
+  return known_.front().get();
+}
+
 std::string BudgetState::report() {
   const MutexLock lock(mutex_);
-  KnownStep* const known = last_plan_ == nullptr ? nullptr : known_step_of(*last_plan_);
-  return describe_budget(aim_, last_ ? &*last_ : nullptr, known);
+  return describe_budget(aim_, last_ ? &*last_ : nullptr, latest());
+}
+
+std::string BudgetState::explain(const std::string& op) {
+  const MutexLock lock(mutex_);
+  KnownStep* const known = latest();
+  return known == nullptr ? "" : known->explain(op);
+}
+
+std::optional<planner::Trace> BudgetState::trace() {
+  const MutexLock lock(mutex_);
+  KnownStep* const known = latest();
+  return known == nullptr ? std::nullopt : std::optional(known->trace());
 }
 
 }  // namespace reprise::engine_internal

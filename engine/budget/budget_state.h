@@ -26,6 +26,7 @@ struct EndedStep {
   BudgetedStep measured;
   std::shared_ptr<const StepPlan> plan;  // that it followed to its end; null: none
   std::int64_t bytes_before;
+  bool has_failed;  // it has exceeded the budget
   std::optional<RecordedStep> recorded;
 };
 
@@ -50,8 +51,12 @@ class BudgetState {
 
   std::optional<BudgetedStep> last_step() const;
   std::string report();
+  std::string explain(const std::string& op);
+  std::optional<planner::Trace> trace();
 
  private:
+  // Returns the step that was known last, with a plan for its next run; null if none is.
+  KnownStep* latest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   KnownStep* known_step_of(const StepPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -60,7 +65,7 @@ class BudgetState {
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const StepPlan> last_plan_ ABSL_GUARDED_BY(mutex_);  // of that step
+  std::int64_t last_bytes_before_ ABSL_GUARDED_BY(mutex_) = 0;  // that step
   bool is_to_record_ ABSL_GUARDED_BY(mutex_) = true;
 };
 

@@ -95,6 +95,7 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
 }
 
 void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
+  has_failed_ = true;
   state_->note_failure();
   throw BudgetExceededError(c10::str(
       "[memory_budget] a step does not fit into its budget: ", bytes, " bytes are asked for, ",
@@ -166,6 +167,13 @@ void BudgetStep::record(const Tape::Operator& op, std::span<const Result> result
                            static_cast<float>(recorder.last_seconds())});
 }
 
+void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
+  if (recording_ != nullptr) {
+    nodes_ = nodes();
+    reads_.resize(values_.size());
+  }
+}
+
 void BudgetStep::begin_backward(const Tape& tape) {
   if (backwards_++ == 0) {
     MemoryGuard::instance().add(shared_from_this());
@@ -178,6 +186,33 @@ void BudgetStep::begin_backward(const Tape& tape) {
 void BudgetStep::note_read(TapeValueId value) {
   if (recording_ != nullptr && values_.contains(value)) {
     recording_->recorder().read(values_[value]);
+    if (reads_.contains(value)) {
+      ++reads_[value];
+    }
+  }
+}
+
+// Adds the nodes that backward has not come to.
+void BudgetStep::complete_recording() {
+  for (const std::vector<TapeValueId>& node : nodes_) {
+    const auto was_read = [this](TapeValueId value) {
+      return !reads_.contains(value) || reads_[value] > 0;
+    };
+    if (std::all_of(node.begin(), node.end(), was_read)) {
+      for (const TapeValueId value : node) {
+        if (reads_.contains(value)) {
+          --reads_[value];
+        }
+      }
+      continue;
+    }
+    std::vector<planner::ValueId> values;
+    for (const TapeValueId value : node) {
+      if (values_.contains(value)) {
+        values.push_back(values_[value]);
+      }
+    }
+    recording_->recorder().add_node(values);
   }
 }
 
@@ -206,6 +241,7 @@ void BudgetStep::report() {
   EndedStep step;
   step.bytes_before = bytes_before_;
   step.plan = plan_;
+  step.has_failed = has_failed_;
   step.measured.peak_bytes = peak_bytes_;
   step.measured.evicted_bytes = evicted_bytes_;
   step.measured.shortage_bytes = shortage_bytes_;
@@ -219,7 +255,10 @@ void BudgetStep::report() {
   }
   if (recording_ != nullptr) {
     step.measured.is_recorded = true;
-    RecordedStep recorded{std::move(script_), recording_->finish()};
+    if (has_failed_) {
+      complete_recording();
+    }
+    RecordedStep recorded{std::move(script_), recording_->finish(), !has_failed_};
     recording_.reset();
     if (is_valid(recorded.trace)) {
       step.recorded = std::move(recorded);

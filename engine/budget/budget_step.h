@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "reprise/engine/budget/budget_state.h"
 #include "reprise/engine/budget/step_recording.h"
@@ -46,6 +48,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void run(const OperatorCall& call, OperatorInterceptor* next) override;
   void decide(Tape::Operator& op, std::span<Result> results) override;
   bool retains_saved() const override { return plan_ == nullptr; }
+  void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) override;
   void begin_backward(const Tape& tape) override;
   void end_backward() override;
   void note_read(TapeValueId value) override;
@@ -58,6 +61,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void follow(const Tape::Operator& op, std::span<const Result> results);
   void record(const Tape::Operator& op, std::span<const Result> results);
   void note_releases(const Tape& tape);
+  void complete_recording();
   void report();
 
   const std::shared_ptr<BudgetState> state_;
@@ -74,10 +78,14 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::shared_ptr<StepRecording> recording_;
   StepScript script_;                                              // while it is recorded
   base_internal::IdVector<TapeValueId, planner::ValueId> values_;  // likewise
+  // The values that each node of backward will read, and how often each has been read.
+  ReadsOfNodes nodes_;
+  base_internal::IdVector<TapeValueId, int> reads_;
 
   std::atomic<bool> is_in_forward_ = true;
   bool is_recorded_ = false;
   std::atomic<bool> is_over_ = false;
+  mutable std::atomic<bool> has_failed_ = false;
   std::atomic<std::int64_t> peak_bytes_ = 0;
   std::atomic<std::int64_t> evicted_bytes_ = 0;
   std::atomic<std::int64_t> shortage_bytes_ = 0;

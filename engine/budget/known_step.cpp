@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reprise/planner/explain.h"
+
 namespace reprise::engine_internal {
 namespace {
 
@@ -29,7 +31,9 @@ std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
 
 }  // namespace
 
-KnownStep::KnownStep(RecordedStep recorded) { replace(std::move(recorded)); }
+KnownStep::KnownStep(RecordedStep recorded) : recordings_(recorded.is_whole ? 1 : 0) {
+  replace(std::move(recorded));
+}
 
 void KnownStep::replace(RecordedStep recorded) {
   const bool is_alike = trace_ != nullptr && are_alike(*trace_, recorded.trace);
@@ -55,7 +59,7 @@ void KnownStep::add_recording(RecordedStep recorded) {
       seconds = std::min(seconds, trace_->operators[op].seconds);
     }
   }
-  ++recordings_;
+  recordings_ += recorded.is_whole ? 1 : 0;
   replace(std::move(recorded));
 }
 
@@ -131,6 +135,10 @@ void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {
     timed_steps_ = std::min(timed_steps_ + 1, kMostSteps);
     excess_seconds_ += (*measured.seconds - plan.seconds) / timed_steps_;
   }
+}
+
+std::string KnownStep::explain(const std::string& op) {
+  return planner::explain(planner_->simulator(), reduced_, op);
 }
 
 KnownStep::Summary KnownStep::summarize(const BudgetAim& aim) {

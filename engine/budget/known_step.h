@@ -26,6 +26,7 @@ struct BudgetAim {
 struct RecordedStep {
   StepScript script;
   planner::Trace trace;
+  bool is_whole;  // false: backward has not come to its end, and the rest is an estimate
 };
 
 // A plan as a step carries it out. Does not change.
@@ -53,7 +54,7 @@ class KnownStep {
   bool is_of(const StepPlan& plan) const { return plan.script == script_; }
   const planner::Trace& trace() const { return *trace_; }
   planner::Planner& planner() { return *planner_; }
-  int recordings() const { return recordings_; }
+  int recordings() const { return recordings_; }  // of whole steps
 
   // For a report.
   struct Summary {
@@ -66,6 +67,9 @@ class KnownStep {
   };
   // Of the last plan. Plans once more.
   Summary summarize(const BudgetAim& aim);
+
+  // See MemoryBudget::explain().
+  std::string explain(const std::string& op);
 
   // The same step has been recorded again.
   void add_recording(RecordedStep recorded);
@@ -86,7 +90,7 @@ class KnownStep {
   std::shared_ptr<const StepScript> script_;
   std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it
   std::unique_ptr<planner::Planner> planner_;
-  int recordings_ = 1;
+  int recordings_ = 0;
   std::shared_ptr<const StepPlan> plan_;
   planner::Plan reduced_;            // its choices
   std::int64_t room_ = -1;           // for growth, that the plan was made for; negative: none was

@@ -110,6 +110,26 @@ void StepRecorder::end_node() {
   }
 }
 
+// Its gradients are taken to be as large as the largest value that it reads.
+void StepRecorder::add_node(const std::vector<ValueId>& reads) {
+  const MutexLock lock(mutex_);
+  begin_backward();
+  begin("a node that has not run");
+  Value gradient{.kind = ValueKind::kGradient};
+  for (const ValueId value : reads) {
+    add_read(value);
+    gradient.bytes = std::max(gradient.bytes, value == kNone ? 0 : trace_.values[value].bytes);
+  }
+  end();
+  gradient.released = current();
+  planner::Operator& op = trace_.operators.back();
+  op.can_recompute = false;
+  op.seconds = 0;
+  op.workspace_bytes = gradient.bytes;
+  op.results.push_back(trace_.add_value(std::move(gradient)));
+  is_from_outside_.push_back(false);
+}
+
 bool StepRecorder::is_in_node() const {
   const MutexLock lock(mutex_);
   return node_depth_ > 0;

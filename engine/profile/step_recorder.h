@@ -44,6 +44,8 @@ class StepRecorder {
   void begin_node(const std::string& name);
   void end_node();
   bool is_in_node() const;
+  // A node that backward has not come to would read the values.
+  void add_node(const std::vector<planner::ValueId>& reads);
 
   void allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes);
   void freed(const void* block, std::int64_t bytes);

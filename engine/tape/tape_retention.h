@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/hooks/activation_store.h"
@@ -51,6 +53,11 @@ class TapeRetention {
   virtual void decide(Tape::Operator& op, std::span<Result> results) = 0;
   // Returns whether what autograd saves from now on is retained, whatever was decided for it.
   virtual bool retains_saved() const = 0;
+
+  // Forward has ended. nodes: returns the values that each node of backward will read, in the order
+  // of backward.
+  using ReadsOfNodes = std::vector<std::vector<TapeValueId>>;
+  virtual void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) = 0;
 
   // Of backward: once per session that asks for a tensor; once per tensor that it reads; around
   // each recomputation.

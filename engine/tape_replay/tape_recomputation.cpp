@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -115,7 +118,10 @@ class TapeRecomputation final : public Recomputation {
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses_.emplace(tape_, alive);
     count_direct_uses();
-    may_evict_ = options_.retention != nullptr;
+    if (options_.retention != nullptr) {
+      options_.retention->end_forward([&] { return reads_of_nodes(alive); });
+      may_evict_ = true;
+    }
   }
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
@@ -162,6 +168,21 @@ class TapeRecomputation final : public Recomputation {
       }
       direct_uses_.emplace(tape_, alive, TapeUses::Kind::kDirect);
     }
+  }
+
+  // Returns the values that each node of backward will read, in the order of backward.
+  TapeRetention::ReadsOfNodes reads_of_nodes(const SlotSet& alive) const {
+    std::map<std::uint64_t, std::vector<TapeValueId>, std::greater<>> reads;
+    for (const SlotId slot : tape_.slots.ids()) {
+      if (alive[slot] && tape_.slots[slot].value != Tape::kNone) {
+        reads[record_.slots[slot].saved.node_number()].push_back(tape_.slots[slot].value);
+      }
+    }
+    TapeRetention::ReadsOfNodes nodes;
+    for (auto& [number, values] : reads) {
+      nodes.push_back(std::move(values));
+    }
+    return nodes;
   }
 
   // False for a tensor that a backward inside the region saves on another thread.

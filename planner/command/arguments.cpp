@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 
@@ -17,6 +18,7 @@ struct Texts {
   std::string budget;
   std::string max_overhead;
   std::vector<std::string> stores;
+  std::vector<std::string> batches;
 };
 
 void add_options(CLI::App& app, Arguments& arguments, Texts& texts) {
@@ -33,6 +35,12 @@ void add_options(CLI::App& app, Arguments& arguments, Texts& texts) {
                  "put=, get=, smallest=, capacity=, retains=; may be given more than once");
   app.add_option("--explain", arguments.explain,
                  "say what becomes of the results of this operator, by number or name, and why");
+  app.add_option("--largest-batch", texts.batches,
+                 "the batch of FILE, the trace of the step with another batch, and that batch: say "
+                 "which is the largest batch that fits into the budget")
+      ->expected(3)
+      ->type_name("N OTHER N")
+      ->needs(budget);
   app.add_flag("--json", arguments.is_json, "print JSON, with the choices of the plans");
   app.add_option("--plot", arguments.plot_file,
                  "draw the frontier, and the memory over the step, into this .svg or .png file");
@@ -58,6 +66,25 @@ void check_plot_file(const std::string& file) {
   if (!file.empty() && extension != ".svg" && extension != ".png") {
     throw UsageError("--plot '" + file + "' ends in neither .svg nor .png");
   }
+}
+
+std::int64_t parse_batch(const std::string& text) {
+  const double batch = parse_number(text);
+  if (batch < 1 || batch > 1e9 || batch != std::floor(batch)) {
+    throw UsageError("--largest-batch: '" + text + "' is not a number of samples");
+  }
+  return static_cast<std::int64_t>(batch);
+}
+
+std::optional<Arguments::Batches> parse_batches(const std::vector<std::string>& texts,
+                                                const std::optional<Budget>& budget) {
+  if (texts.empty()) {
+    return std::nullopt;
+  }
+  if (!budget || !budget->bytes) {
+    throw UsageError("--largest-batch needs a --budget in bytes");
+  }
+  return Arguments::Batches{parse_batch(texts[0]), texts[1], parse_batch(texts[2])};
 }
 
 std::vector<planner::StoreOption> parse_stores(const std::vector<std::string>& texts) {
@@ -97,6 +124,7 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv) {
     arguments.max_overhead = parse_number(texts.max_overhead) / 100;
   }
   arguments.stores = parse_stores(texts.stores);
+  arguments.batches = parse_batches(texts.batches, arguments.budget);
   check_plot_file(arguments.plot_file);
   return arguments;
 }

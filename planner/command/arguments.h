@@ -5,6 +5,7 @@
 #ifndef REPRISE_PLANNER_COMMAND_ARGUMENTS_H_
 #define REPRISE_PLANNER_COMMAND_ARGUMENTS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,14 @@ struct Arguments {
   std::vector<planner::StoreOption> stores;
   std::string explain;  // a number or a name of operators; empty: none
   std::string plot_file;
+
+  // The largest batch that fits into the budget is asked for.
+  struct Batches {
+    std::int64_t batch;  // of the trace
+    std::string other_file;
+    std::int64_t other_batch;
+  };
+  std::optional<Batches> batches;
   bool is_json = false;
   int points = 20;  // of the frontier
 };

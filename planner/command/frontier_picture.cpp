@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "reprise/planner/command/gnuplot.h"
-#include "reprise/planner/command/quantities.h"
+#include "reprise/planner/explanation/quantity_text.h"
 
 namespace reprise::planner_internal {
 namespace {

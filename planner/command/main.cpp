@@ -3,6 +3,8 @@
 //
 // What to retain, recompute and store of a training step. See reprise_plan --help.
 
+#include <nlohmann/json.hpp>
+
 #include <exception>
 #include <iostream>
 #include <optional>
@@ -10,11 +12,13 @@
 #include <string>
 
 #include "reprise/planner/command/arguments.h"
-#include "reprise/planner/command/explanation.h"
 #include "reprise/planner/command/findings.h"
 #include "reprise/planner/command/json_report.h"
 #include "reprise/planner/command/plot.h"
 #include "reprise/planner/command/text_report.h"
+#include "reprise/planner/explanation/explanation.h"
+#include "reprise/planner/explanation/quantity_text.h"
+#include "reprise/planner/largest_batch.h"
 #include "reprise/planner/planner.h"
 #include "reprise/planner/trace_format.h"
 
@@ -46,12 +50,51 @@ void print_text(const Findings& findings, const planner::Simulator& simulator,
   }
 }
 
+// Before plans are searched for.
+void check_explained(const planner::Trace& trace, const std::string& explained) {
+  try {
+    if (!explained.empty()) {
+      static_cast<void>(find_operators(trace, explained));
+    }
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--explain: ") + error.what());
+  }
+}
+
+int print_largest_batch(const planner::Trace& trace, const Arguments& arguments) {
+  const Arguments::Batches& batches = *arguments.batches;
+  const planner::Trace other = load_trace(batches.other_file);
+  const auto found = planner::find_largest_batch({.batch = batches.batch, .trace = &trace},
+                                                 {.batch = batches.other_batch, .trace = &other},
+                                                 {.peak_bytes = *arguments.budget->bytes});
+  if (!found) {
+    std::cerr << "reprise_plan: no batch fits into " << bytes_text(*arguments.budget->bytes)
+              << '\n';
+    return kExitFailure;
+  }
+  const double overhead = found->simulation.seconds / found->plain_seconds - 1;
+  if (arguments.is_json) {
+    std::cout << nlohmann::json{{"largest_batch", found->batch},
+                                {"peak_bytes", found->simulation.peak_bytes},
+                                {"seconds", found->simulation.seconds},
+                                {"plain_seconds", found->plain_seconds}}
+                     .dump(1)
+              << '\n';
+  } else {
+    std::cout << "largest batch " << found->batch << ": peak "
+              << bytes_text(found->simulation.peak_bytes) << ", "
+              << seconds_text(found->simulation.seconds) << " a step, " << percent_text(overhead)
+              << " more than without recomputation\n";
+  }
+  return 0;
+}
+
 int run(const Arguments& arguments) {
   const planner::Trace trace = load_trace(arguments.trace_file);
-  if (!arguments.explain.empty()) {
-    static_cast<void>(
-        find_operators(trace, arguments.explain));  // to say now what is wrong with it
+  if (arguments.batches) {
+    return print_largest_batch(trace, arguments);
   }
+  check_explained(trace, arguments.explain);
   planner::Planner planner(trace, {.stores = arguments.stores});
   const planner::Simulator& simulator = planner.simulator();
   const Findings findings = find_plans(planner, arguments);

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reprise/planner/command/outcome.h"
+#include "reprise/planner/explanation/outcome.h"
 
 namespace reprise::planner_internal {
 

@@ -12,9 +12,9 @@
 
 #include "reprise/planner/command/gnuplot.h"
 #include "reprise/planner/command/memory_curve.h"
-#include "reprise/planner/command/outcome.h"
 #include "reprise/planner/command/peak.h"
-#include "reprise/planner/command/quantities.h"
+#include "reprise/planner/explanation/outcome.h"
+#include "reprise/planner/explanation/quantity_text.h"
 
 namespace reprise::planner_internal {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 #include "reprise/planner/command/peak.h"
+#include "reprise/planner/explanation/quantity_text.h"
 
 #include <algorithm>
 #include <cstdint>
-
-#include "reprise/planner/command/quantities.h"
 
 namespace reprise::planner_internal {
 namespace {

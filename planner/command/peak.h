@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/planner/command/outcome.h"
+#include "reprise/planner/explanation/outcome.h"
 #include "reprise/planner/planner.h"
 
 namespace reprise::planner_internal {

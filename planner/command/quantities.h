@@ -34,11 +34,6 @@ double parse_seconds_per_byte(const std::string& text);  // 25GB/s
 double parse_number(const std::string& text);            // not negative
 Budget parse_budget(const std::string& text);  // 2GiB, or 0.5: a number up to 1 is a share
 
-std::string bytes_text(std::int64_t bytes);  // 1.25 GiB
-std::string seconds_text(double seconds);    // 1.25 ms
-std::string percent_text(double fraction);   // 1.25 %
-std::string fixed_text(double number, int digits);
-
 }  // namespace reprise::planner_internal
 
 #endif  // REPRISE_PLANNER_COMMAND_QUANTITIES_H_

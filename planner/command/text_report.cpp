@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "reprise/planner/command/explanation.h"
-#include "reprise/planner/command/outcome.h"
 #include "reprise/planner/command/peak.h"
-#include "reprise/planner/command/quantities.h"
+#include "reprise/planner/explanation/explanation.h"
+#include "reprise/planner/explanation/outcome.h"
+#include "reprise/planner/explanation/quantity_text.h"
 
 namespace reprise::planner_internal {
 namespace {
@@ -135,40 +135,6 @@ void print_plan(const Findings& findings, const Simulator& simulator, std::ostre
   print_reruns(outcome, solution, out);
 }
 
-std::string operators_text(const Trace& trace, const std::vector<OperatorId>& operators) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(operators.size(), kListed); ++i) {
-    text += (i == 0 ? "" : ", ") + operator_label(trace, operators[i]);
-  }
-  const std::size_t more = operators.size() - std::min(operators.size(), kListed);
-  return more == 0 ? text : text + " and " + std::to_string(more) + " more";
-}
-
-void print_explanation(const Outcome& outcome, OperatorId op, std::ostream& out) {
-  const Trace& trace = outcome.trace();
-  const planner::Operator& each = trace.operators[op];
-  out << '\n'
-      << operator_label(trace, op) << ": " << seconds_text(each.seconds)
-      << (op < trace.backward_begin ? ", of forward" : ", of backward")
-      << (each.can_recompute || op >= trace.backward_begin ? "" : ", cannot run again")
-      << (outcome.reruns(op) > 0 ? ", runs again " + std::to_string(outcome.reruns(op)) +
-                                       (outcome.reruns(op) == 1 ? " time" : " times")
-                                 : "")
-      << '\n';
-  for (const ValueId value : each.results) {
-    const Explanation explanation = explain(outcome, value);
-    out << "  " << (trace.values[value].name.empty() ? "result" : trace.values[value].name) << ", "
-        << bytes_text(trace.values[value].bytes) << ": " << reason(outcome, explanation) << '\n';
-    if (!explanation.read_by.empty()) {
-      out << "    read by " << operators_text(trace, explanation.read_by) << '\n';
-    }
-    if (!explanation.reread_by.empty()) {
-      out << "    read, when they run again, by " << operators_text(trace, explanation.reread_by)
-          << '\n';
-    }
-  }
-}
-
 }  // namespace
 
 void print_report(const Findings& findings, const Simulator& simulator, const Arguments& arguments,
@@ -183,7 +149,7 @@ void print_report(const Findings& findings, const Simulator& simulator, const Ar
     const Outcome outcome(simulator, findings.subject()->plan);
     out << (findings.plan ? "\nUnder this plan:\n" : "\nUnder the plan of the knee:\n");
     for (const OperatorId op : find_operators(simulator.trace(), arguments.explain)) {
-      print_explanation(outcome, op, out);
+      out << '\n' << explanation_text(outcome, op);
     }
   }
 }

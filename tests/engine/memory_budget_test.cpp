@@ -2,7 +2,10 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/memory_budget.h"
 
+#include <algorithm>
 #include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -10,6 +13,7 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/value_annotations.h"
+#include "reprise/planner/largest_batch.h"
 #include "tests/engine/under_policies.h"
 
 namespace reprise::testing::memory_budget_test {
@@ -125,14 +129,76 @@ TEST_F(MemoryBudgetTest, PredictsThePeakAndTellsTheDistanceToTheBestPlan) {
   EXPECT_THAT(budget.report(), HasSubstr("no plan: the step was new to the budget"));
   for (int i = 0; i < 3; ++i) {
     step(weights, &budget, forward);
+    EXPECT_THAT(budget.report(), HasSubstr("plan: retains"));
   }
   const BudgetedStep last = *budget.last_step();
   EXPECT_EQ(last.peak_bytes, *last.predicted_peak_bytes);
   EXPECT_EQ(last.evicted_bytes, 0);
   EXPECT_LE(last.bound_seconds, last.predicted_seconds);
   EXPECT_LT(last.plain_seconds, last.predicted_seconds);
-  EXPECT_THAT(budget.report(), HasSubstr("plan: retains"));
   EXPECT_THAT(budget.report(), HasSubstr("no plan within this peak is faster by more than"));
+}
+
+TEST_F(MemoryBudgetTest, ExplainsThePlanOfTheLastStep) {
+  const Tensors weights = this->weights(6);
+  const at::Tensor x = torch::randn({512, kWidth});
+  const auto forward = [&](const Tensors& w) { return layers(w, x); };
+  const Outcome plain = step(weights, nullptr, forward);
+  MemoryBudget budget({.peak_bytes = plain.peak_bytes / 2});
+  EXPECT_EQ(budget.explain("aten::gelu"), "");
+  EXPECT_FALSE(budget.trace().has_value());
+  step(weights, &budget, forward);
+  EXPECT_THAT(budget.explain("aten::gelu"), HasSubstr("recomputed once: saves 128 KiB"));
+  EXPECT_THAT(budget.explain("aten::mm"), HasSubstr("of forward"));
+  EXPECT_THROW(static_cast<void>(budget.explain("aten::silu")), std::invalid_argument);
+  ASSERT_TRUE(budget.trace().has_value());
+  const planner::Trace trace = *budget.trace();
+  EXPECT_NO_THROW(trace.validate());
+  EXPECT_EQ(std::count_if(trace.operators.begin(), trace.operators.end(),
+                          [](const auto& op) { return op.name == "aten::gelu"; }),
+            6);
+}
+
+// Predicted from two smaller batches, to a tenth: a smaller one fits, and a larger one does not.
+TEST_F(MemoryBudgetTest, TheLargestBatchFits) {
+  const Tensors weights = this->weights(6);
+  const auto forward_of = [](std::int64_t batch) {
+    return [x = torch::randn({batch, kWidth})](const Tensors& w) { return layers(w, x); };
+  };
+  const auto trace_of = [&](std::int64_t batch) {
+    const auto forward = forward_of(batch);
+    MemoryBudget budget({.max_overhead = 0.0});
+    step(weights, &budget, forward);
+    step(weights, &budget, forward);
+    return budget.trace().value();
+  };
+  const planner::Trace small = trace_of(64);
+  const planner::Trace large = trace_of(128);
+  constexpr std::int64_t kRoom = std::int64_t{3} << 20;
+  const auto found = planner::find_largest_batch({64, &small}, {128, &large},
+                                                 {.peak_bytes = small.bytes_before_step() + kRoom});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_GT(found->batch, 512);
+  const auto fits = [&](std::int64_t batch) {
+    for (at::Tensor weight : weights) {
+      weight.mutable_grad().reset();
+    }
+    const std::int64_t batch_of_small = 64 * kWidth * 4;  // in its bytes before the step
+    MemoryBudget budget({.peak_bytes = cpu_memory().current_bytes + batch_of_small + kRoom});
+    const auto forward = forward_of(batch);
+    bool is_last_within = false;
+    for (int i = 0; i < 4; ++i) {
+      try {
+        step(weights, &budget, forward);
+        is_last_within = true;
+      } catch (const BudgetExceededError&) {
+        is_last_within = false;
+      }
+    }
+    return is_last_within;
+  };
+  EXPECT_TRUE(fits(found->batch - found->batch / 10));
+  EXPECT_FALSE(fits(found->batch + found->batch / 5));
 }
 
 TEST_F(MemoryBudgetTest, AnOverheadInsteadOfAPeak) {

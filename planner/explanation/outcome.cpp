@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/planner/command/outcome.h"
+#include "reprise/planner/explanation/outcome.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/planner/command/explanation.h"
+#include "reprise/planner/explanation/explanation.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <sstream>
+#include <stdexcept>
 
-#include "reprise/planner/command/quantities.h"
+#include "reprise/planner/explanation/quantity_text.h"
 
 namespace reprise::planner_internal {
 namespace {
+
+constexpr std::size_t kListed = 5;  // operators
 
 using planner::kNone;
 using planner::OperatorId;
@@ -57,6 +61,15 @@ std::string recomputed_text(const Outcome& outcome, const Explanation& explanati
          recomputation_text(explanation);
 }
 
+std::string operators_text(const Trace& trace, const std::vector<OperatorId>& operators) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(operators.size(), kListed); ++i) {
+    text += (i == 0 ? "" : ", ") + operator_label(trace, operators[i]);
+  }
+  const std::size_t more = operators.size() - std::min(operators.size(), kListed);
+  return more == 0 ? text : text + " and " + std::to_string(more) + " more";
+}
+
 }  // namespace
 
 std::vector<OperatorId> find_operators(const Trace& trace, const std::string& text) {
@@ -75,8 +88,8 @@ std::vector<OperatorId> find_operators(const Trace& trace, const std::string& te
     }
   }
   if (found.empty()) {
-    throw UsageError("--explain: no operator has the number or the name '" + text +
-                     "'; numbers go to " + std::to_string(size - 1));
+    throw std::invalid_argument("no operator has the number or the name '" + text +
+                                "'; numbers go to " + std::to_string(size - 1));
   }
   return found;
 }
@@ -121,6 +134,32 @@ std::string reason(const Outcome& outcome, const Explanation& explanation) {
       return recomputed_text(outcome, explanation);
   }
   return "";
+}
+
+std::string explanation_text(const Outcome& outcome, OperatorId op) {
+  std::ostringstream out;
+  const Trace& trace = outcome.trace();
+  const planner::Operator& each = trace.operators[op];
+  out << operator_label(trace, op) << ": " << seconds_text(each.seconds)
+      << (op < trace.backward_begin ? ", of forward" : ", of backward")
+      << (each.can_recompute || op >= trace.backward_begin ? "" : ", cannot run again")
+      << (outcome.reruns(op) > 0 ? ", runs again " + std::to_string(outcome.reruns(op)) +
+                                       (outcome.reruns(op) == 1 ? " time" : " times")
+                                 : "")
+      << '\n';
+  for (const ValueId value : each.results) {
+    const Explanation explanation = explain(outcome, value);
+    out << "  " << (trace.values[value].name.empty() ? "result" : trace.values[value].name) << ", "
+        << bytes_text(trace.values[value].bytes) << ": " << reason(outcome, explanation) << '\n';
+    if (!explanation.read_by.empty()) {
+      out << "    read by " << operators_text(trace, explanation.read_by) << '\n';
+    }
+    if (!explanation.reread_by.empty()) {
+      out << "    read, when they run again, by " << operators_text(trace, explanation.reread_by)
+          << '\n';
+    }
+  }
+  return out.str();
 }
 
 }  // namespace reprise::planner_internal

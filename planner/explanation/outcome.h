@@ -2,13 +2,14 @@
 // Copyright 2026 The Reprise Authors
 //
 // What a plan makes of each value and operator of a step.
-#ifndef REPRISE_PLANNER_COMMAND_OUTCOME_H_
-#define REPRISE_PLANNER_COMMAND_OUTCOME_H_
+#ifndef REPRISE_PLANNER_EXPLANATION_OUTCOME_H_
+#define REPRISE_PLANNER_EXPLANATION_OUTCOME_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/planner/plan.h"
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/trace.h"
@@ -24,7 +25,7 @@ enum class Fate : std::uint8_t {
   kRecomputed,
 };
 
-class Outcome {
+class REPRISE_API Outcome {
  public:
   // `simulator` must outlive the outcome; `plan` must be valid.
   Outcome(const planner::Simulator& simulator, const planner::Plan& plan);
@@ -71,12 +72,12 @@ class Outcome {
 };
 
 // "#12 aten::mul".
-std::string operator_label(const planner::Trace& trace, planner::OperatorId op);
+REPRISE_API std::string operator_label(const planner::Trace& trace, planner::OperatorId op);
 // Its name, or of what it is the result.
-std::string value_label(const Outcome& outcome, planner::ValueId value);
+REPRISE_API std::string value_label(const Outcome& outcome, planner::ValueId value);
 // "retained", "recomputed", ...
-std::string fate_name(Fate fate);
+REPRISE_API std::string fate_name(Fate fate);
 
 }  // namespace reprise::planner_internal
 
-#endif  // REPRISE_PLANNER_COMMAND_OUTCOME_H_
+#endif  // REPRISE_PLANNER_EXPLANATION_OUTCOME_H_
