@@ -62,6 +62,7 @@
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/trace.h"
 #include "reprise/planner/trace_format.h"
+#include "reprise/policies/budget_policy.h"
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/policies/name_scope.h"
 #include "reprise/policies/policies.h"

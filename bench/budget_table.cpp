@@ -70,7 +70,7 @@ Subject make_subject(const std::string& name) {
   constexpr std::int64_t kScale = 16;
   if (name == "swiglu") {
     torch::manual_seed(0);
-    return row_of_blocks(name, swiglu::make({}));
+    return row_of_blocks(name, swiglu::make({.batch = 2}));
   }
   if (name == "unet" || name == "densenet") {
     return from_zoo(name, kScale);

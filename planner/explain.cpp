@@ -11,7 +11,8 @@ std::string explain(const Simulator& simulator, const Plan& plan, const std::str
   const planner_internal::Outcome outcome(simulator, plan);
   std::string text;
   for (const OperatorId each : planner_internal::find_operators(simulator.trace(), op)) {
-    text += (text.empty() ? "" : "\n") + planner_internal::explanation_text(outcome, each);
+    text += text.empty() ? "" : "\n";
+    text += planner_internal::explanation_text(outcome, each);
   }
   return text;
 }

@@ -14,12 +14,14 @@ import ctypes
 import dataclasses
 import gc
 import json
+import os
 import sys
+import tempfile
 import time
 import types
 
 import torch
-from budget_models import BUDGET_MODELS, make_budget_model
+from budget_models import BUDGET_MODELS, COMPILED_BUDGETS, make_budget_model
 from model_steps import Bench, Counter, have_equal_bits, run_plainly
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
@@ -27,13 +29,14 @@ from torch._inductor import config as inductor_config
 BACKENDS = ("aot_eager", "inductor")
 BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 NO_BUDGET = 1.0  # torch.compile's default
-WARM_UPS = 4  # steps; ours observes and plans in the first ones, torch.compile compiles
 LONGEST_FAILURE = 320  # characters
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt()
 
 
 class Compiled:
     """A step's forward under torch.compile."""
 
+    warm_ups = 2  # steps, of which the first compiles
     may_fail_at_first = False
 
     def __init__(self, backend, budget):
@@ -89,7 +92,8 @@ def check(error):
 class Ours:
     """A step's forward in a BudgetScope; the budget lives as long as the process."""
 
-    may_fail_at_first = True  # the first step has no plan, and a small budget can need one
+    warm_ups = 5  # of which up to three observe and plan
+    may_fail_at_first = True  # a small budget can need a plan, which the first step lacks
 
     def __init__(self, library, bytes_before, growth):
         self.library, self.bytes_before, self.growth = library, bytes_before, growth
@@ -152,19 +156,20 @@ class Outcome:
 
 
 def outcome_of(bench, run):
-    """The bytes that the step keeps and has at its peak, and its outcome."""
+    """The step's figures, and its outcome."""
     kept, peak, gradients, buffers, loss = bench.outcome_of(run)
-    return {"kept_bytes": kept, "peak_bytes": peak}, Outcome(gradients, buffers, loss)
+    figures = {"kept_bytes": kept, "peak_bytes": peak, "loss": loss}
+    return figures, Outcome(gradients, buffers, loss)
 
 
 def warm_up(bench, side):
     """Returns how many of the first steps have failed, where that is no failure of the side."""
     failed_steps = 0
-    for step in range(WARM_UPS):
+    for _ in range(side.warm_ups):
         try:
             bench.step_milliseconds(side.run)
-        except RuntimeError:
-            if not side.may_fail_at_first or step > 0:
+        except torch.OutOfMemoryError:
+            if not side.may_fail_at_first:
                 raise
             failed_steps += 1
     return failed_steps
@@ -179,8 +184,8 @@ def prepare(bench, side, without_budget):
             entry["failed_first_steps"] = warm_up(bench, side)
         entry["warm_up_seconds"] = time.monotonic() - start
         entry["graphs"] = compiled_graphs() - graphs
-        of_bytes, outcome = outcome_of(bench, side.run)
-        entry |= of_bytes
+        figures, outcome = outcome_of(bench, side.run)
+        entry |= figures
         if without_budget is not None:
             entry |= without_budget.compare(outcome)
     return entry, outcome
@@ -227,15 +232,16 @@ def time_rounds(bench, plain, prepared, rounds):
         order.reverse()
 
 
-def measure(bench, library, backends, budgets, rounds):
+def measure(bench, library, budgets, rounds):
+    """`budgets` are those of each side."""
     bench.step_milliseconds(run_plainly)
-    of_bytes, outcome = outcome_of(bench, run_plainly)
-    plain = {**of_bytes, "loss": outcome.loss, "step_ms": []}
+    plain, outcome = outcome_of(bench, run_plainly)
+    plain["step_ms"] = []
     prepared = {}
-    for backend in backends:
-        prepared[backend] = list(prepare_compiled(bench, backend, budgets))
+    for backend in (side for side in budgets if side != "ours"):
+        prepared[backend] = list(prepare_compiled(bench, backend, budgets[backend]))
     # After them, as what they leave behind would count against its budgets.
-    ours = prepare_ours(bench, library, budgets, plain["peak_bytes"], outcome)
+    ours = prepare_ours(bench, library, budgets["ours"], plain["peak_bytes"], outcome)
     prepared["ours"] = list(ours)
     torch._dynamo.config.error_on_recompile = True
     gc.freeze()
@@ -245,6 +251,25 @@ def measure(bench, library, backends, budgets, rounds):
         for name, found in prepared.items()
     }
     return {"plain": plain, "sides": sides}
+
+
+def keep_freed_memory():
+    """So that no step pays for pages that the one before it, of another side, has given back."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        most = 2**31 - 1
+        mallopt(M_TRIM_THRESHOLD, most)
+        mallopt(M_MMAP_MAX, 0)
+
+
+@contextlib.contextmanager
+def compiling_anew():
+    """Each budget's graph is compiled; only equal kernels of one process are compiled once."""
+    inductor_config.fx_graph_cache = False
+    functorch_config.enable_autograd_cache = False
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        yield
 
 
 def main():
@@ -257,12 +282,17 @@ def main():
     parser.add_argument("--library", required=True, help="libreprise_python_budget.so")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    inductor_config.force_disable_caches = True  # each budget is compiled
+    keep_freed_memory()
     gc.freeze()  # what the imports made is not looked through again
     bench = Bench(make_budget_model(arguments.model), Counter(arguments.library))
     library = load_library(arguments.library)
-    wanted = (arguments.backends, arguments.budgets, arguments.rounds)
-    json.dump(measure(bench, library, *wanted), sys.stdout, indent=1)
+    budgets = {"ours": arguments.budgets}
+    for backend in arguments.backends:
+        at_all = COMPILED_BUDGETS.get((arguments.model, backend), arguments.budgets)
+        budgets[backend] = [budget for budget in arguments.budgets if budget in at_all]
+    with compiling_anew():
+        found = measure(bench, library, budgets, arguments.rounds)
+    json.dump(found, sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

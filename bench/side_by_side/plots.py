@@ -8,7 +8,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
-from budget_report import NO_BUDGET, failed, got, step_of_plain  # noqa: E402
+from budget_report import failed, got, is_without_budget, step_of_plain  # noqa: E402
 from budget_report import SIDES as BUDGET_SIDES  # noqa: E402
 from figures import (  # noqa: E402
     COLUMNS,
@@ -161,43 +161,53 @@ def draw_fit(axes, rows, what, label, colour, marker):
 
 
 def draw_budget_side(axes_got, axes_step, found, side):
+    """Hollow: the gradients are others than without a budget."""
     label, colour, marker = BUDGET_SIDES[side]
-    entries = {
-        float(budget): entry
-        for budget, entry in found["sides"][side].items()
-        if budget != NO_BUDGET
-    }
+    entries = {float(budget): entry for budget, entry in found["sides"][side].items()}
     good = {budget: entry for budget, entry in entries.items() if not failed(entry)}
-    steps = [np.median(step_of_plain(found, entry)) for entry in good.values()]
     peaks = [got(found, entry) for entry in good.values()]
-    axes_got.plot(list(good), peaks, marker=marker, color=colour, label=label)
-    axes_step.plot(list(good), steps, marker=marker, color=colour, label=label)
+    steps = [np.median(step_of_plain(found, entry)) for entry in good.values()]
+    for axes, x, y in ((axes_got, list(good), peaks), (axes_step, peaks, steps)):
+        axes.plot(x, y, color=colour, linewidth=1)
+        for at_x, at_y, entry in zip(x, y, good.values()):
+            face = colour if is_without_budget(side, entry) else "white"
+            axes.plot(at_x, at_y, marker, color=colour, markerfacecolor=face)
+        axes.plot([], [], marker=marker, color=colour, label=label)
     bad = [budget for budget in entries if budget not in good]
-    for axes in (axes_got, axes_step):  # at the lower edge
-        edge = axes.get_xaxis_transform()
-        axes.plot(bad, [0.03] * len(bad), "x", color=colour, transform=edge, clip_on=False)
+    edge = axes_got.get_xaxis_transform()  # at the lower edge
+    axes_got.plot(bad, [0.03] * len(bad), "x", color=colour, transform=edge)
 
 
 def draw_budgets(results, folder):
-    budgets_of = results["budgets"]
-    width = 3.7 * len(budgets_of)
+    """Above: the peak got, by the budget asked for. Below: the step's time, by the peak got."""
+    models = results["models"]
+    size, heights = (3.7 * len(models), 7.4), (1, 1, 0.2)
     figure, all_axes = plt.subplots(
-        2, len(budgets_of), figsize=(width, 6.4), sharex=True, squeeze=False
+        3, len(models), figsize=size, height_ratios=heights, squeeze=False
     )
-    for (model, found), (axes_got, axes_step) in zip(budgets_of.items(), all_axes.T):
+    for (model, found), (axes_got, axes_step, below) in zip(models.items(), all_axes.T):
+        below.axis("off")  # the legend's place
+        axes_got.plot([0, 1], [0, 1], "--", color="grey", label="as asked for")
+        axes_step.plot(1, 1, "*", color="black", markersize=10, label="plain eager step")
         for side in found["sides"]:
             draw_budget_side(axes_got, axes_step, found, side)
-        budgets = sorted(float(budget) for budget in found["sides"]["ours"])
-        axes_got.plot(budgets, budgets, "--", color="grey", label="as asked for")
-        axes_got.set(title=model)
-        axes_step.axhline(1, color="grey", linestyle="--")
-        axes_step.set(xlabel="budget asked for")
-    all_axes[0, 0].set_ylabel("peak, of the plain step")
+        axes_got.set(title=model, xlabel="budget asked for", xlim=(0.1, 1.05), ylim=(0, 1.1))
+        axes_step.set(xlabel="peak got, of the plain step", xlim=(0.1, 1.05))
+    all_axes[0, 0].set_ylabel("peak got, of the plain step")
     all_axes[1, 0].set_ylabel("time, of the plain step")
-    all_axes[1, 0].plot([], [], "x", color="grey", label="failed")
-    all_axes[0, 0].legend()
-    all_axes[1, 0].legend()
+    add_budget_legend(figure, *all_axes[:2, 0])
     save(figure, folder, "budgets")
+
+
+def add_budget_legend(figure, axes_got, axes_step):
+    axes_got.plot([], [], "o", color="grey", markerfacecolor="white", label="other gradients")
+    axes_got.plot([], [], "x", color="grey", label="failed")
+    by_label = {
+        label: handle
+        for axes in (axes_got, axes_step)
+        for handle, label in zip(*axes.get_legend_handles_labels())
+    }
+    figure.legend(by_label.values(), by_label.keys(), loc="lower center", ncols=4)
 
 
 def draw_all(results, folder):
@@ -205,5 +215,3 @@ def draw_all(results, folder):
     draw_models(results, folder)
     draw_overview(results, folder)
     draw_scaling(results, folder)
-    if "budgets" in results:
-        draw_budgets(results, folder)

@@ -3,7 +3,6 @@
 """The tables of docs/benchmarks.md."""
 
 import numpy as np
-from budget_report import budget_section
 from figures import (
     COSTS,
     DEPTHS,
@@ -265,8 +264,6 @@ def report(results):
     ]
     for model, by_threads in results["models"].items():
         parts += model_section(model, by_threads)
-    if "budgets" in results:
-        parts += budget_section(results["budgets"])
     parts += offload_section(results["offload"])
     parts += gather_ahead_section(results["gather_ahead"])
     parts += ["## Scaling", "![scaling](benchmarks/scaling.svg)", scaling_table(results)]

@@ -17,10 +17,11 @@ import time
 
 import torch
 from budget_models import BUDGET_MODELS
+from budget_report import write_budgets
 from figures import FORMS, floor_of, is_within_a_hundredth, overhead_ratios, step_ratio
 from instructions import costs_of, costs_side_by_side, run_callgrind
 from models import MODELS
-from plots import draw_all
+from plots import draw_all, draw_budgets
 from summaries import write_pages
 
 HERE = pathlib.Path(__file__).parent
@@ -148,17 +149,18 @@ def run_floors(runner, steps, seconds):
     return results
 
 
-def run_budgets(runner, quick):
+def measure_budgets(runner, quick):
     """Both sides in one process, a process per model."""
     library = runner.programs / "libreprise_python_budget.so"
     arguments = [f"--library={library}"]
     if quick:
         arguments += ["--rounds=2", "--budgets=0.5", "--backends=aot_eager"]
-    results = {}
+    models = {}
     for model in ["resnet"] if quick else BUDGET_MODELS:
         runner.say(f"{model} within budgets")
-        results[model] = runner.python("budget.py", f"--model={model}", *arguments)
-    return results
+        models[model] = runner.python("budget.py", f"--model={model}", *arguments)
+    seconds = round(time.monotonic() - runner.start)
+    return {"machine": describe_machine(), "models": models, "seconds": seconds}
 
 
 def add_best(result, found):
@@ -224,7 +226,7 @@ def describe_machine():
     }
 
 
-def measure(runner, quick, budgets):
+def measure(runner, quick):
     results = {"machine": describe_machine()}
     results["overhead"] = run_overhead(runner, quick)
     models = [(model, 1) for model in MODELS]
@@ -235,8 +237,6 @@ def measure(runner, quick, budgets):
             models += [(model, os.cpu_count()) for model in THREADED_MODELS]
         results["models"] = run_models(runner, models, turns=2, steps=3, seconds=MODEL_SECONDS)
     results["floors"] = run_floors(runner, *((2, 0) if quick else (9, FLOOR_SECONDS)))
-    if budgets:
-        results["budgets"] = run_budgets(runner, quick)
     results["scaling"] = run_scaling(runner, turns=1 if quick else 3)
     results["offload"] = run_offload(runner, rounds=2 if quick else 9)
     results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
@@ -247,24 +247,37 @@ def measure(runner, quick, budgets):
     return results
 
 
+def results_in(path, is_there, measured):
+    """Of the file, which is written first unless it is there."""
+    if not is_there:
+        path.write_text(json.dumps(measured(), indent=1) + "\n")
+    return json.loads(path.read_text())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--budgets", action="store_true", help="torch.compile's, and ours")
+    parser.add_argument("--budgets", action="store_true", help="only steps within budgets")
     parser.add_argument("--report", action="store_true", help="of the results that are there")
     arguments = parser.parse_args()
 
     runner = Runner(arguments.build)
     figures = arguments.out / "benchmarks"
     figures.mkdir(parents=True, exist_ok=True)
-    if not arguments.report:
-        results = measure(runner, arguments.quick, arguments.budgets)
-        (figures / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    results = json.loads((figures / "results.json").read_text())
-    draw_all(results, figures)
-    write_pages(results, arguments.out)
+    if not arguments.budgets:
+        kept = figures / "results.json"
+        results = results_in(kept, arguments.report, lambda: measure(runner, arguments.quick))
+        draw_all(results, figures)
+        write_pages(results, arguments.out)
+    kept = figures / "budgets.json"
+    if arguments.budgets or (arguments.report and kept.exists()):
+        results = results_in(
+            kept, arguments.report, lambda: measure_budgets(runner, arguments.quick)
+        )
+        draw_budgets(results, figures)
+        write_budgets(results, arguments.out)
     runner.say(f"written: {arguments.out / 'benchmarks.md'} and {figures}/")
 
 

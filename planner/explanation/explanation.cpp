@@ -64,7 +64,8 @@ std::string recomputed_text(const Outcome& outcome, const Explanation& explanati
 std::string operators_text(const Trace& trace, const std::vector<OperatorId>& operators) {
   std::string text;
   for (std::size_t i = 0; i < std::min(operators.size(), kListed); ++i) {
-    text += (i == 0 ? "" : ", ") + operator_label(trace, operators[i]);
+    text += i == 0 ? "" : ", ";
+    text += operator_label(trace, operators[i]);
   }
   const std::size_t more = operators.size() - std::min(operators.size(), kListed);
   return more == 0 ? text : text + " and " + std::to_string(more) + " more";
