@@ -71,6 +71,7 @@ struct BudgetedStep {
   std::int64_t shortage_bytes = 0;  // the most that the guard had to find at once
   double seconds = 0;               // from the begin of the scope to the end of backward
   bool is_recorded = false;         // its time includes the cost of that
+  bool has_other_sizes = false;     // it followed the plan of a step that only differs in sizes
 
   // Of the plan that the step followed from its first to its last operator. None: it was not known,
   // or none was found.

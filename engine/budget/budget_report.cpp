@@ -78,7 +78,9 @@ std::string describe_budget(const BudgetAim& aim, const BudgetedStep* step, Know
   if (known != nullptr && step->is_planned()) {
     describe_plan(*step, known->summarize(aim), text);
   } else {
-    text << "no plan: the step was new to the budget\n";
+    text << (step->has_other_sizes
+                 ? "plan: that of a step with the same operators and other sizes\n"
+                 : "no plan: the step was new to the budget\n");
   }
   return text.str();
 }

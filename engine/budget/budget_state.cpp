@@ -42,11 +42,25 @@ void BudgetState::finish(EndedStep step) {
   learn(std::move(step));
 }
 
+// Returns whether a step with other sizes needs no plan of its own.
+bool BudgetState::is_close_enough(const EndedStep& step) const {
+  constexpr std::int64_t kPart = 4;  // of the values' bytes
+  constexpr std::int64_t kEvictedPart = 16;
+  const bool has_room =
+      aim_.max_overhead || step.measured.evicted_bytes <= aim_.peak_bytes / kEvictedPart;
+  return step.difference <= step.plan->script->bytes() / kPart && has_room && !step.has_failed;
+}
+
 void BudgetState::learn(EndedStep step) {
   KnownStep* const known = step.plan == nullptr ? nullptr : known_step_of(*step.plan);
-  if (known == nullptr) {
-    // The one after a step that nothing was known of, and that was not recorded, is recorded.
-    is_to_record_ = true;
+  if (known != nullptr) {
+    const auto place = std::find_if(known_.begin(), known_.end(),
+                                    [&](const auto& each) { return each.get() == known; });
+    std::rotate(known_.begin(), place, place + 1);
+  }
+  if (known == nullptr || step.difference > 0) {
+    // Recorded next time, unless the plan of a step with other sizes does.
+    is_to_record_ = known == nullptr || !is_close_enough(step);
     if (step.recorded) {
       known_.insert(known_.begin(), std::make_unique<KnownStep>(std::move(*step.recorded)));
       known_.resize(std::min(known_.size(), kMostKnownSteps));
@@ -63,9 +77,6 @@ void BudgetState::learn(EndedStep step) {
     known->add_recording(std::move(*step.recorded));
   }
   is_to_record_ = known->recordings() < kRecordings;
-  const auto place = std::find_if(known_.begin(), known_.end(),
-                                  [&](const auto& each) { return each.get() == known; });
-  std::rotate(known_.begin(), place, place + 1);
 }
 
 KnownStep* BudgetState::known_step_of(const StepPlan& plan) {

@@ -25,6 +25,7 @@ using StepPlans = std::vector<std::shared_ptr<const StepPlan>>;
 struct EndedStep {
   BudgetedStep measured;
   std::shared_ptr<const StepPlan> plan;  // that it followed to its end; null: none
+  std::int64_t difference;               // of its values' bytes from those of the plan
   std::int64_t bytes_before;
   bool has_failed;  // it has exceeded the budget
   std::optional<RecordedStep> recorded;
@@ -59,6 +60,7 @@ class BudgetState {
   KnownStep* latest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   KnownStep* known_step_of(const StepPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool is_close_enough(const EndedStep& step) const;
 
   const BudgetAim aim_;
   std::atomic<bool> has_failed_ = false;

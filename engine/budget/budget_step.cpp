@@ -37,9 +37,11 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
     : state_(std::move(state)),
       limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
                                               : state_->aim().peak_bytes),
-      bytes_before_(cpu_memory().current_bytes),
-      plans_(state_->plans_for(bytes_before_)) {
-  plan_ = plans_.empty() ? nullptr : plans_.front();
+      bytes_before_(cpu_memory().current_bytes) {
+  for (auto& plan : state_->plans_for(bytes_before_)) {
+    candidates_.push_back({std::move(plan)});
+  }
+  choose_plan();
   if (state_->is_to_record()) {
     recording_ = StepRecording::begin();
     is_recorded_ = recording_ != nullptr;
@@ -60,9 +62,10 @@ void BudgetStep::end_forward(bool is_whole) {
     is_over_ = true;
     recording_.reset();
   }
-  if (plan_ != nullptr && calls_ != plan_->script->calls.size()) {
-    plan_.reset();
-  }
+  std::erase_if(candidates_, [this](const Candidate& candidate) {
+    return candidate.plan->script->calls.size() != calls_;
+  });
+  choose_plan();
 }
 
 bool BudgetStep::is_on_its_thread() const {
@@ -144,12 +147,20 @@ void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
 }
 
 void BudgetStep::follow(const Tape::Operator& op, std::span<const Result> results) {
-  if (plan_ != nullptr && plan_->script->matches(calls_, op.op, results)) {
-    return;
-  }
-  std::erase_if(plans_,
-                [&](const auto& plan) { return !plan->script->matches(calls_, op.op, results); });
-  plan_ = plans_.empty() ? nullptr : plans_.front();
+  std::erase_if(candidates_, [&](Candidate& candidate) {
+    const auto difference = candidate.plan->script->difference(calls_, op.op, results);
+    candidate.difference += difference.value_or(0);
+    return !difference;
+  });
+  choose_plan();
+}
+
+void BudgetStep::choose_plan() {
+  const auto closest = std::min_element(
+      candidates_.begin(), candidates_.end(),
+      [](const Candidate& a, const Candidate& b) { return a.difference < b.difference; });
+  plan_ = closest == candidates_.end() ? nullptr : closest->plan;
+  difference_ = plan_ == nullptr ? 0 : closest->difference;
 }
 
 void BudgetStep::record(const Tape::Operator& op, std::span<const Result> results) {
@@ -241,12 +252,14 @@ void BudgetStep::report() {
   EndedStep step;
   step.bytes_before = bytes_before_;
   step.plan = plan_;
+  step.difference = difference_;
   step.has_failed = has_failed_;
   step.measured.peak_bytes = peak_bytes_;
   step.measured.evicted_bytes = evicted_bytes_;
   step.measured.shortage_bytes = shortage_bytes_;
+  step.measured.has_other_sizes = plan_ != nullptr && difference_ > 0;
   step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  if (plan_ != nullptr) {
+  if (plan_ != nullptr && difference_ == 0) {
     // The guard keeps a step of which more was to be expected within the limit.
     step.measured.predicted_peak_bytes = std::min(plan_->peak_growth + bytes_before_, limit_bytes_);
     step.measured.predicted_seconds = plan_->seconds;

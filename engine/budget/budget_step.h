@@ -22,10 +22,11 @@
 
 namespace reprise::engine_internal {
 
-// Note [Steps within a budget]: a step follows the first plan whose operators are its own so far.
-// Without one it retains what autograd saves, as a plain step does. In either case values are
-// evicted from the tape when an allocation would exceed the budget. A step ends with the first
-// backward that reads its tensors; the limit holds in later ones as well.
+// Note [Steps within a budget]: a step follows the plan whose operators are its own so far, and
+// whose values are closest in size: another batch, or other lengths of sequences, need no plan of
+// their own. Without one it retains what autograd saves, as a plain step does. In either case
+// values are evicted from the tape when an allocation would exceed the budget. A step ends with the
+// first backward that reads its tensors; the limit holds in later ones as well.
 class BudgetStep final : public TapeRetention, public std::enable_shared_from_this<BudgetStep> {
  public:
   explicit BudgetStep(std::shared_ptr<BudgetState> state);
@@ -59,6 +60,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   using Clock = std::chrono::steady_clock;
 
   void follow(const Tape::Operator& op, std::span<const Result> results);
+  void choose_plan();
   void record(const Tape::Operator& op, std::span<const Result> results);
   void note_releases(const Tape& tape);
   void complete_recording();
@@ -72,8 +74,13 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::weak_ptr<Frame> frame_;
 
   // Of forward's thread.
-  StepPlans plans_;                       // that agree with all operators so far
+  struct Candidate {
+    std::shared_ptr<const StepPlan> plan;
+    std::int64_t difference = 0;  // in bytes of values, so far
+  };
+  std::vector<Candidate> candidates_;     // that have all operators so far
   std::shared_ptr<const StepPlan> plan_;  // the one that the step follows, or null
+  std::int64_t difference_ = 0;           // of that
   std::size_t calls_ = 0;
   std::shared_ptr<StepRecording> recording_;
   StepScript script_;                                              // while it is recorded

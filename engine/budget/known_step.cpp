@@ -131,7 +131,7 @@ void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {
         std::max(least_excess_bytes_, excess_bytes_ + measured.growth - plan.peak_growth);
   }
   if (measured.seconds) {
-    constexpr int kMostSteps = 16;  // that the mean goes over
+    constexpr int kMostSteps = 4;  // that the mean goes over: a machine's speed changes
     timed_steps_ = std::min(timed_steps_ + 1, kMostSteps);
     excess_seconds_ += (*measured.seconds - plan.seconds) / timed_steps_;
   }

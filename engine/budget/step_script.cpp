@@ -2,20 +2,29 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/budget/step_script.h"
 
-#include <algorithm>
+#include <cstdlib>
 
 namespace reprise::engine_internal {
 
-bool StepScript::matches(std::size_t call, const c10::OperatorHandle& op,
-                         std::span<const TapeRetention::Result> results) const {
-  if (call >= calls.size() || !(calls[call].op == op)) {
-    return false;
+std::optional<std::int64_t> StepScript::difference(
+    std::size_t call, const c10::OperatorHandle& op,
+    std::span<const TapeRetention::Result> results) const {
+  if (call >= calls.size() || !(calls[call].op == op) || values_of(call).size() != results.size()) {
+    return std::nullopt;
   }
-  const std::span<const Value> known = values_of(call);
-  return std::equal(known.begin(), known.end(), results.begin(), results.end(),
-                    [](const Value& value, const TapeRetention::Result& result) {
-                      return value.bytes == result.bytes;
-                    });
+  std::int64_t difference = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    difference += std::abs(values_of(call)[i].bytes - results[i].bytes);
+  }
+  return difference;
+}
+
+std::int64_t StepScript::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Value& value : values) {
+    bytes += value.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace reprise::engine_internal

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,9 +35,11 @@ struct StepScript {
     return {values.data() + calls[call].first_value, values.data() + calls[call].end_value};
   }
 
-  // Returns whether call number `call` is this one.
-  bool matches(std::size_t call, const c10::OperatorHandle& op,
-               std::span<const TapeRetention::Result> results) const;
+  // Returns by how many bytes the results of call number `call` differ from these; nothing if it is
+  // another operator, or has more or fewer results.
+  std::optional<std::int64_t> difference(std::size_t call, const c10::OperatorHandle& op,
+                                         std::span<const TapeRetention::Result> results) const;
+  std::int64_t bytes() const;  // of all values
 
   std::vector<Call> calls;
   std::vector<Value> values;

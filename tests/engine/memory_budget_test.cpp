@@ -235,6 +235,36 @@ TEST_F(MemoryBudgetTest, OtherShapesInEachStep) {
   }
 }
 
+// As with sequences of other lengths, or experts that are given other numbers of tokens.
+TEST_F(MemoryBudgetTest, OtherSizesNeedNoPlanOfTheirOwn) {
+  const Tensors weights = this->weights(8);
+  const std::int64_t before = cpu_memory().current_bytes;
+  MemoryBudget budget({.peak_bytes = before + (std::int64_t{4} << 20)});
+  const auto run = [&](std::int64_t rows) {
+    SCOPED_TRACE(rows);
+    const at::Tensor x = torch::ones({rows, kWidth});
+    const auto forward = [&](const Tensors& w) { return layers(w, x); };
+    const Outcome plain = step(weights, nullptr, forward);
+    expect_same_bits(step(weights, &budget, forward).gradients, plain.gradients);
+    return *budget.last_step();
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(run(512).is_recorded, i < 2);
+  }
+  for (const std::int64_t rows : {480, 500, 450, 510, 448}) {
+    const BudgetedStep step = run(rows);
+    EXPECT_TRUE(step.has_other_sizes);
+    EXPECT_FALSE(step.is_recorded);
+    EXPECT_EQ(step.evicted_bytes, 0);
+  }
+  EXPECT_THAT(budget.report(), HasSubstr("plan: that of a step with the same operators"));
+  EXPECT_TRUE(run(512).is_planned());
+  // Too small for that plan, which recomputes in vain: the next one is recorded.
+  EXPECT_TRUE(run(64).has_other_sizes);
+  EXPECT_TRUE(run(64).is_recorded);
+  EXPECT_TRUE(run(64).is_planned());
+}
+
 TEST_F(MemoryBudgetTest, ABranchThatThePlanDoesNotHave) {
   const Tensors weights = this->weights(8);
   const at::Tensor x = torch::randn({512, kWidth});
