@@ -149,17 +149,19 @@ void step(const Subject& subject, Row& row, const Bytes& bytes, double plain_sec
   try {
     const double seconds = budgeted_step(subject, row.budget);
     const BudgetedStep last = *row.budget.last_step();
-    if (!counts || !last.is_planned()) {
+    if (!counts || (!last.is_planned() && !last.has_other_sizes)) {
       return;
     }
     const std::int64_t growth = last.peak_bytes - bytes.before;
     row.peak = std::max(row.peak, growth);
-    row.worst_peak_error =
-        std::max(row.worst_peak_error,
-                 std::abs(static_cast<double>(*last.predicted_peak_bytes - last.peak_bytes)) /
-                     static_cast<double>(growth));
-    row.predicted.push_back(last.predicted_seconds);
-    row.seconds.push_back(seconds);
+    if (last.is_planned()) {
+      row.worst_peak_error =
+          std::max(row.worst_peak_error,
+                   std::abs(static_cast<double>(*last.predicted_peak_bytes - last.peak_bytes)) /
+                       static_cast<double>(growth));
+      row.predicted.push_back(last.predicted_seconds);
+      row.seconds.push_back(seconds);
+    }
     row.ratios.push_back(seconds / plain_seconds);
     row.failure.clear();
   } catch (const BudgetExceededError&) {
@@ -187,15 +189,17 @@ void print(const Subject& subject, const Row& row, const Bytes& bytes, double pl
             << static_cast<double>(row.asked) / peak;
   if (!row.failure.empty() || row.ratios.empty()) {
     std::cout << " | - | - | - | - | " << (row.failure.empty() ? "not planned" : row.failure)
-              << " |\n";
+              << " |" << std::endl;
     return;
   }
   const BudgetedStep last = *row.budget.last_step();
-  std::cout << " | " << static_cast<double>(row.peak) / peak << " | "
-            << in_percent(row.worst_peak_error) << " | " << median(row.ratios) << " ("
-            << quantile(row.ratios, 0.25) << "-" << quantile(row.ratios, 0.75) << ") | "
-            << in_percent(median(row.predicted) / median(row.seconds) - 1) << " | "
-            << in_percent((last.predicted_seconds - last.bound_seconds) / plain_seconds) << " |"
+  const bool is_predicted = !row.predicted.empty() && last.is_planned();
+  const auto text = [&](double part) { return is_predicted ? in_percent(part) : "-"; };
+  std::cout << " | " << static_cast<double>(row.peak) / peak << " | " << text(row.worst_peak_error)
+            << " | " << median(row.ratios) << " (" << quantile(row.ratios, 0.25) << "-"
+            << quantile(row.ratios, 0.75) << ") | "
+            << text(is_predicted ? median(row.predicted) / median(row.seconds) - 1 : 0) << " | "
+            << text((last.predicted_seconds - last.bound_seconds) / plain_seconds) << " |"
             << std::endl;
 }
 
