@@ -2,12 +2,15 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/memory_budget.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/StringUtil.h>
 
 #include <exception>
 #include <stdexcept>
 #include <utility>
 
+#include "reprise/engine/allocation/memory_source.h"
+#include "reprise/engine/budget/backward_nodes.h"
 #include "reprise/engine/budget/budget_state.h"
 #include "reprise/engine/budget/budget_step.h"
 #include "reprise/engine/cpu_memory.h"
@@ -22,6 +25,17 @@ using engine_internal::BudgetAim;
 using engine_internal::BudgetState;
 using engine_internal::BudgetStep;
 using engine_internal::ForwardRegion;
+
+namespace {
+
+c10::Device with_index(c10::Device device) {
+  if (device.is_cpu()) {
+    return c10::Device(c10::kCPU);
+  }
+  return device.has_index() ? device : c10::impl::VirtualGuardImpl(device.type()).getDevice();
+}
+
+}  // namespace
 
 BudgetExceededError::BudgetExceededError(std::string message)
     : c10::OutOfMemoryError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
@@ -38,9 +52,14 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
                                          ", max_overhead is ", options.max_overhead.value_or(0),
                                          "; neither may be negative"));
   }
-  install_cpu_memory_counter();
+  const c10::Device device = with_index(options.device);
+  if (device.is_cpu()) {
+    install_cpu_memory_counter();
+  }
+  static_cast<void>(engine_internal::memory_source(device).bytes_in_use());  // or it throws
+  engine_internal::observe_backwards();
   state_ = std::make_shared<BudgetState>(
-      BudgetAim{.peak_bytes = options.peak_bytes, .max_overhead = options.max_overhead});
+      BudgetAim{.peak_bytes = options.peak_bytes, .max_overhead = options.max_overhead}, device);
 }
 
 MemoryBudget::~MemoryBudget() = default;
@@ -80,7 +99,12 @@ BudgetScope::~BudgetScope() noexcept(false) { std::move(*this).close(); }
 void BudgetScope::close() && {
   if (const auto region = std::exchange(region_, nullptr)) {
     const bool is_whole = std::uncaught_exceptions() == exceptions_at_start_;
-    region->finish();
+    try {
+      region->finish();
+    } catch (...) {
+      step_->end_forward(/*is_whole=*/false);
+      throw;
+    }
     step_->end_forward(is_whole);
   }
 }

@@ -8,8 +8,13 @@
 // tensors stay until backward and which are computed again, so that the step is as fast as can be
 // within the budget. Gradients are bit-identical to those of a step without it.
 //
-// Not for a step that fits: it costs the interception of operators. Not for accelerators yet: the
-// budget is for the tensors of the CPU. `tools/plan` says beforehand what a budget would cost.
+// Not for a step that fits: it costs the interception of operators. `tools/plan` says beforehand
+// what a budget would cost.
+//
+// A budget is for one device. On the CPU it is never exceeded: it is kept before each allocation.
+// LibTorch's allocators for accelerators report allocations only afterwards, so there it is kept
+// between operators, and the peak of a step that is new to the budget, the first one, may lie above
+// it by as much as one operator, or one node of backward, allocates.
 //
 // Example:
 //
@@ -28,6 +33,7 @@
 #ifndef REPRISE_ENGINE_MEMORY_BUDGET_H_
 #define REPRISE_ENGINE_MEMORY_BUDGET_H_
 
+#include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 
 #include <cstdint>
@@ -46,22 +52,27 @@ class BudgetStep;
 class ForwardRegion;
 }  // namespace engine_internal
 
-// An allocation in a step would exceed the budget, and no tensor in use can be computed again.
-// Nothing has been allocated beyond the budget.
+// An allocation in a step would exceed the budget, and no tensor in use can be computed again. On
+// the CPU nothing has been allocated beyond the budget; on an accelerator one operator has.
 class REPRISE_API BudgetExceededError : public c10::OutOfMemoryError {
  public:
   explicit BudgetExceededError(std::string message);
 };
 
 struct MemoryBudgetOptions {
-  // The most bytes of CPU tensors in use at any moment of forward and backward: those from before
-  // the step, parameters included, gradients and workspaces. Tensors that were made before the
-  // counter of CPU memory was installed do not count (cpu_memory.h; a MemoryBudget installs it).
+  // The most bytes of the device's tensors in use at any moment of forward and backward: those from
+  // before the step, parameters included, gradients and workspaces. Of the CPU, tensors that were
+  // made before its counter was installed do not count (cpu_memory.h; a MemoryBudget installs it).
+  // Of an accelerator, blocks count as its allocator counts them, rounded up, but not its cache.
   std::int64_t peak_bytes = 0;
 
   // Instead of peak_bytes: the least memory for which a step takes at most (1 + max_overhead) times
   // as long as without recomputation.
   std::optional<double> max_overhead = std::nullopt;
+
+  // Whose memory it is. Without an index: the current one of its kind. Needs an allocator of
+  // LibTorch's kind, with statistics (c10::DeviceAllocator) or reports to profilers.
+  c10::Device device = c10::Device(c10::kCPU);
 };
 
 // What is known of a step that has ended.
@@ -69,7 +80,7 @@ struct BudgetedStep {
   std::int64_t peak_bytes = 0;      // measured
   std::int64_t evicted_bytes = 0;   // by the guard, beyond the plan
   std::int64_t shortage_bytes = 0;  // the most that the guard had to find at once
-  double seconds = 0;               // from the begin of the scope to the end of backward
+  double seconds = 0;               // of the host, from the scope's begin to the end of backward
   bool is_recorded = false;         // its time includes the cost of that
   bool has_other_sizes = false;     // it followed the plan of a step that only differs in sizes
 
@@ -86,7 +97,8 @@ struct BudgetedStep {
 class REPRISE_API MemoryBudget {
  public:
   // Throws: std::invalid_argument unless exactly one of peak_bytes and max_overhead is set, to a
-  //   value above 0, or not below 0.
+  //   value above 0, or not below 0; c10::Error if there is no such device, or if its allocator
+  //   tells nothing of its memory.
   explicit MemoryBudget(MemoryBudgetOptions options);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
@@ -119,9 +131,12 @@ class REPRISE_API MemoryBudget {
 class [[nodiscard]] REPRISE_API BudgetScope {
  public:
   // Throws: CheckpointError inside a region; c10::Error if saved-tensor hooks are disabled on this
-  //   thread. In the scope and in backward, an allocation throws BudgetExceededError.
+  //   thread. In the scope and in backward, an allocation throws BudgetExceededError; on an
+  //   accelerator an operator does, or the reading of a saved tensor.
   // Time: the second and the third scope plan: up to a second for a few thousand operators. A scope
   //   whose operators are new to the budget has the next one do so.
+  // Stream: a step that is observed (BudgetedStep::is_recorded) synchronises the accelerator before
+  //   and after each operator and node, to time it; other steps never do.
   [[nodiscard]] explicit BudgetScope(MemoryBudget& budget);
   // Ends the scope, unless close() has.
   ~BudgetScope() noexcept(false);

@@ -5,6 +5,8 @@
 #ifndef REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_
 #define REPRISE_ENGINE_BUDGET_BUDGET_STATE_H_
 
+#include <c10/core/Device.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -34,9 +36,11 @@ struct EndedStep {
 // Thread-safe.
 class BudgetState {
  public:
-  explicit BudgetState(BudgetAim aim) : aim_(aim) {}
+  // device: whose memory it is; with an index, unless it is the CPU.
+  BudgetState(BudgetAim aim, c10::Device device) : aim_(aim), device_(device) {}
 
   const BudgetAim& aim() const { return aim_; }
+  c10::Device device() const { return device_; }
 
   // Returns a plan for each step that the next one may be, the latest first. Plans as needed.
   StepPlans plans_for(std::int64_t bytes_before);
@@ -63,6 +67,7 @@ class BudgetState {
   bool is_close_enough(const EndedStep& step) const;
 
   const BudgetAim aim_;
+  const c10::Device device_;
   std::atomic<bool> has_failed_ = false;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first

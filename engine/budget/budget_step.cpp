@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "reprise/engine/budget/memory_guard.h"
-#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/profile/step_interceptor.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
@@ -35,29 +35,33 @@ bool is_valid(const planner::Trace& trace) {
 
 BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
     : state_(std::move(state)),
+      guard_(MemoryGuard::of(state_->device())),
+      source_(guard_.source()),
       limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
                                               : state_->aim().peak_bytes),
-      bytes_before_(cpu_memory().current_bytes) {
+      bytes_before_(source_.bytes_in_use()) {
   for (auto& plan : state_->plans_for(bytes_before_)) {
     candidates_.push_back({std::move(plan)});
   }
   choose_plan();
   if (state_->is_to_record()) {
-    recording_ = StepRecording::begin();
-    is_recorded_ = recording_ != nullptr;
+    recording_ = StepRecording::begin(source_);
+    is_recorded_by_ = recording_.get();
   }
+  reports_ = source_.observe(recording_);
   start_ = Clock::now();
 }
 
-BudgetStep::~BudgetStep() { MemoryGuard::instance().remove(*this); }
+BudgetStep::~BudgetStep() { guard_.remove(*this); }
 
 void BudgetStep::begin_forward(std::weak_ptr<Frame> frame) {
   frame_ = std::move(frame);
-  MemoryGuard::instance().add(shared_from_this());
+  guard_.add(shared_from_this());
 }
 
 void BudgetStep::end_forward(bool is_whole) {
   is_in_forward_ = false;
+  reports_.reset();
   if (!is_whole) {
     is_over_ = true;
     recording_.reset();
@@ -79,11 +83,16 @@ void BudgetStep::raise_peak(std::int64_t bytes) {
   }
 }
 
+// Another thread would pause the recording of this one's operators.
+bool BudgetStep::may_evict() const {
+  return std::this_thread::get_id() == thread_ ||
+         (!is_in_forward_ &&
+          (is_recorded_by_ == nullptr || StepRecording::of_this_thread().get() == is_recorded_by_));
+}
+
 std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   const std::shared_ptr<Frame> frame = frame_.lock();
-  // Another thread would pause the recording of this one's operators.
-  const bool is_elsewhere = std::this_thread::get_id() != thread_;
-  if (frame == nullptr || (is_elsewhere && (is_in_forward_ || is_recorded_))) {
+  if (frame == nullptr || !may_evict()) {
     return 0;
   }
   // Without a plan more will follow: each search costs time.
@@ -91,7 +100,7 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   const std::int64_t at_least = plan_ == nullptr ? bytes + limit_bytes_ / kShare : bytes;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
-  const std::int64_t freed = frame->evict(at_least);
+  const std::int64_t freed = frame->evict(at_least, source_.device());
   evicted_bytes_ += freed;
   shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
   return freed;
@@ -107,6 +116,34 @@ void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
       " bytes were in use when the step began. Use a smaller batch, or raise peak_bytes"));
 }
 
+// taken_bytes: of the bytes in use, those that an operator has just taken.
+void BudgetStep::keep_limit(std::int64_t bytes, std::int64_t taken_bytes) {
+  if (guard_.make_room_for(bytes) > 0) {
+    const std::int64_t in_use = source_.bytes_in_use();
+    if (in_use > limit_bytes_) {
+      fail(bytes + taken_bytes, in_use - taken_bytes);
+    }
+  }
+}
+
+std::int64_t BudgetStep::foreseen_bytes(const OperatorCall& call) const {
+  if (plan_ != nullptr && calls_ < plan_->script->calls.size() &&
+      plan_->script->calls[calls_].op == call.op) {
+    return plan_->script->calls[calls_].bytes;
+  }
+  std::int64_t bytes = 0;
+  if (call.traits.written(call.arguments()).empty()) {
+    for (const c10::IValue& argument : call.arguments()) {
+      for_each_tensor(argument, [&](const at::Tensor& tensor) {
+        if (tensor.device() == source_.device()) {
+          bytes = std::max(bytes, static_cast<std::int64_t>(tensor.nbytes()));
+        }
+      });
+    }
+  }
+  return bytes;
+}
+
 void BudgetStep::before_operator(const Tape& tape) {
   if (recording_ != nullptr) {
     note_releases(tape);
@@ -114,8 +151,20 @@ void BudgetStep::before_operator(const Tape& tape) {
 }
 
 void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next) {
+  if (source_.keeps_limit() || call.traits.is_bookkeeping || call.traits.is_view) {
+    run_unguarded(call, next);
+    return;
+  }
+  keep_limit(foreseen_bytes(call));
+  source_.begin_operator();
+  run_unguarded(call, next);
+  operator_bytes_ = source_.operator_bytes();
+  keep_limit(0, operator_bytes_);
+}
+
+void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* next) {
   if (recording_ != nullptr) {
-    record_operator(recording_->recorder(), c10::Device(c10::DeviceType::CPU), call, next);
+    record_operator(recording_->recorder(), source_.device(), call, next);
   } else {
     pass_on(call, next);
   }
@@ -139,6 +188,7 @@ void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
       results[i].retained_from = plan_->choices[call.first_value + i].retained_from;
     }
   }
+  op.bytes = operator_bytes_;
   ++calls_;
   if (recording_ != nullptr) {
     record(op, results);
@@ -175,7 +225,7 @@ void BudgetStep::record(const Tape::Operator& op, std::span<const Result> result
     values_[result.value] = id;
   }
   script_.calls.push_back({op.op, first, static_cast<std::uint32_t>(script_.values.size()),
-                           static_cast<float>(recorder.last_seconds())});
+                           static_cast<float>(recorder.last_seconds()), operator_bytes_});
 }
 
 void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
@@ -187,8 +237,9 @@ void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
 
 void BudgetStep::begin_backward(const Tape& tape) {
   if (backwards_++ == 0) {
-    MemoryGuard::instance().add(shared_from_this());
+    guard_.add(shared_from_this());
   }
+  backward_ = hooks_internal::current_backward();
   if (recording_ != nullptr) {
     note_releases(tape);
   }
@@ -201,6 +252,7 @@ void BudgetStep::note_read(TapeValueId value) {
       ++reads_[value];
     }
   }
+  keep_limit(0);
 }
 
 // Adds the nodes that backward has not come to.
@@ -227,6 +279,22 @@ void BudgetStep::complete_recording() {
   }
 }
 
+std::int64_t BudgetStep::begin_node(std::string_view name) {
+  const int backward = backward_;
+  const bool is_known = backward >= 0 && backward == hooks_internal::current_backward() &&
+                        plan_ != nullptr && !is_over_;
+  return is_known ? node_.advance(plan_->script->nodes, name) : 0;
+}
+
+void BudgetStep::before_recomputed(const Tape::Operator& op) { keep_limit(op.bytes); }
+
+void BudgetStep::after_recomputed() {
+  if (recording_ != nullptr) {
+    synchronize(source_.device());  // its time is not the node's
+  }
+  keep_limit(node_.bytes());
+}
+
 void BudgetStep::begin_replay() {
   if (recording_ != nullptr) {
     recording_->recorder().pause();
@@ -241,7 +309,7 @@ void BudgetStep::end_replay() {
 
 void BudgetStep::end_backward() {
   if (--backwards_ == 0) {
-    MemoryGuard::instance().remove(*this);
+    guard_.remove(*this);
   }
   if (!is_over_.exchange(true)) {
     report();
@@ -273,6 +341,7 @@ void BudgetStep::report() {
     }
     RecordedStep recorded{std::move(script_), recording_->finish(), !has_failed_};
     recording_.reset();
+    recorded.script.nodes = needs_of_nodes(recorded.trace);
     if (is_valid(recorded.trace)) {
       step.recorded = std::move(recorded);
     }

@@ -12,10 +12,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "reprise/engine/budget/backward_nodes.h"
 #include "reprise/engine/budget/budget_state.h"
+#include "reprise/engine/budget/memory_guard.h"
 #include "reprise/engine/budget/step_recording.h"
 #include "reprise/engine/region/frame.h"
 #include "reprise/engine/tape/tape_retention.h"
@@ -27,12 +30,21 @@ namespace reprise::engine_internal {
 // their own. Without one it retains what autograd saves, as a plain step does. In either case
 // values are evicted from the tape when an allocation would exceed the budget. A step ends with the
 // first backward that reads its tensors; the limit holds in later ones as well.
+//
+// Note [Between operators]: what an accelerator allocates is known when it has been allocated. So
+// room is made before each operator and node for what it is known to need, and, if it has taken
+// more, after it. Of an operator that the step's plan does not know, the largest argument is taken
+// for what it needs: that of most pointwise operators. A step fails where more is in use than the
+// budget, never because of a need that is foreseen. Nodes cannot fail (LibTorch drops an observer's
+// exceptions), but reading a saved tensor can.
 class BudgetStep final : public TapeRetention, public std::enable_shared_from_this<BudgetStep> {
  public:
+  // On forward's thread, which reports to the step until end_forward(): what is set around it in
+  // the meantime has to end before.
   explicit BudgetStep(std::shared_ptr<BudgetState> state);
   ~BudgetStep() override;
 
-  // On forward's thread: around the region whose frame it is.
+  // On forward's thread: inside the region whose frame it is, and when that has ended.
   void begin_forward(std::weak_ptr<Frame> frame);
   void end_forward(bool is_whole);
 
@@ -40,6 +52,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t limit_bytes() const { return limit_bytes_; }
   bool is_on_its_thread() const;
   std::int64_t make_room(std::int64_t bytes);
+  // A node of a backward begins on this thread. Returns what it needs, if it is known.
+  std::int64_t begin_node(std::string_view name);
   void raise_peak(std::int64_t bytes);
   // Throws BudgetExceededError: there is no room.
   [[noreturn]] void fail(std::int64_t bytes, std::int64_t bytes_in_use) const;
@@ -48,17 +62,25 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void before_operator(const Tape& tape) override;
   void run(const OperatorCall& call, OperatorInterceptor* next) override;
   void decide(Tape::Operator& op, std::span<Result> results) override;
-  bool retains_saved() const override { return plan_ == nullptr; }
   void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) override;
+  bool retains_saved(const at::Tensor& tensor) const override {
+    return plan_ == nullptr || tensor.device() != source_.device();
+  }
   void begin_backward(const Tape& tape) override;
   void end_backward() override;
   void note_read(TapeValueId value) override;
   void begin_replay() override;
   void end_replay() override;
+  void before_recomputed(const Tape::Operator& op) override;
+  void after_recomputed() override;
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void run_unguarded(const OperatorCall& call, OperatorInterceptor* next);
+  std::int64_t foreseen_bytes(const OperatorCall& call) const;
+  void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
+  bool may_evict() const;
   void follow(const Tape::Operator& op, std::span<const Result> results);
   void choose_plan();
   void record(const Tape::Operator& op, std::span<const Result> results);
@@ -67,6 +89,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void report();
 
   const std::shared_ptr<BudgetState> state_;
+  MemoryGuard& guard_;
+  MemorySource& source_;
   const std::int64_t limit_bytes_;
   const std::int64_t bytes_before_;
   Clock::time_point start_;
@@ -82,6 +106,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::shared_ptr<const StepPlan> plan_;  // the one that the step follows, or null
   std::int64_t difference_ = 0;           // of that
   std::size_t calls_ = 0;
+  std::int64_t operator_bytes_ = 0;  // that the last operator has taken at once
+  std::unique_ptr<c10::DebugInfoGuard> reports_;
   std::shared_ptr<StepRecording> recording_;
   StepScript script_;                                              // while it is recorded
   base_internal::IdVector<TapeValueId, planner::ValueId> values_;  // likewise
@@ -90,7 +116,9 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   base_internal::IdVector<TapeValueId, int> reads_;
 
   std::atomic<bool> is_in_forward_ = true;
-  bool is_recorded_ = false;
+  const StepRecording* is_recorded_by_ = nullptr;  // to compare
+  NodeCursor node_;
+  std::atomic<int> backward_ = -1;  // the last one
   std::atomic<bool> is_over_ = false;
   mutable std::atomic<bool> has_failed_ = false;
   std::atomic<std::int64_t> peak_bytes_ = 0;

@@ -6,18 +6,86 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "reprise/engine/allocation/cpu_allocations.h"
 #include "reprise/engine/budget/budget_step.h"
 #include "reprise/engine/budget/step_recording.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+// Of CPU memory.
+class AllocationGuard final : public CpuAllocationObserver {
+ public:
+  explicit AllocationGuard(MemoryGuard& guard) : guard_(guard) {}
+
+  bool make_room(std::int64_t bytes) override { return guard_.make_room(bytes); }
+
+  void exceed_soft_limit(std::int64_t bytes, std::int64_t bytes_in_use) override {
+    for (const auto& step : guard_.steps()) {
+      if (step->is_on_its_thread() && bytes > step->limit_bytes() - bytes_in_use) {
+        step->fail(bytes, bytes_in_use);
+      }
+    }
+  }
+
+  void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override {
+    if (const auto recording = StepRecording::of_this_thread()) {
+      recording->allocated(block, bytes, bytes_in_use);
+    }
+  }
+
+  void freed(const void* block, std::int64_t bytes) override {
+    if (const auto recording = StepRecording::now()) {
+      recording->freed(block, bytes);
+    }
+  }
+
+ private:
+  MemoryGuard& guard_;
+};
+
+struct Guards {
+  Mutex mutex;
+  std::vector<MemoryGuard*> all ABSL_GUARDED_BY(mutex);
+};
 
 // Never destroyed: memory is freed after the destructors of statics have run.
-MemoryGuard& MemoryGuard::instance() {
-  static MemoryGuard* const kGuard = new MemoryGuard;
-  return *kGuard;
+Guards& guards() {
+  static auto* const kGuards = new Guards;
+  return *kGuards;
 }
 
-MemoryGuard::MemoryGuard() { set_cpu_allocation_observer(this); }
+}  // namespace
+
+MemoryGuard& MemoryGuard::of(c10::Device device) {
+  MemorySource& source = memory_source(device);
+  Guards& known = guards();
+  const MutexLock lock(known.mutex);
+  for (MemoryGuard* const guard : known.all) {
+    if (&guard->source_ == &source) {
+      return *guard;
+    }
+  }
+  auto* const guard = new MemoryGuard(source);
+  known.all.push_back(guard);
+  if (device.is_cpu()) {
+    set_cpu_allocation_observer(new AllocationGuard(*guard));
+  }
+  return *guard;
+}
+
+std::vector<MemoryGuard*> MemoryGuard::between_operators() {
+  std::vector<MemoryGuard*> busy;
+  Guards& known = guards();
+  const MutexLock lock(known.mutex);
+  for (MemoryGuard* const guard : known.all) {
+    const MutexLock entries(guard->mutex_);
+    if (!guard->source_.keeps_limit() && !guard->entries_.empty()) {
+      busy.push_back(guard);
+    }
+  }
+  return busy;
+}
 
 std::vector<std::shared_ptr<BudgetStep>> MemoryGuard::steps() const {
   std::vector<std::shared_ptr<BudgetStep>> steps;
@@ -37,7 +105,7 @@ void MemoryGuard::add(const std::shared_ptr<BudgetStep>& step) {
                                     [&](const Entry& entry) { return entry.key == step.get(); });
   if (!is_known) {
     update();
-    step->raise_peak(take_cpu_peak().current_bytes);
+    step->raise_peak(source_.take_peak().current_bytes);
     entries_.push_back({step.get(), step, step->limit_bytes()});
     update();
   }
@@ -57,15 +125,15 @@ void MemoryGuard::remove(BudgetStep& step) {
 
 // Assigns the peak so far to the steps, and sets the lowest of their limits.
 void MemoryGuard::update() {
-  const std::int64_t peak_bytes = take_cpu_peak().peak_bytes;
-  std::int64_t limit_bytes = kNoSoftLimit;
+  const std::int64_t peak_bytes = source_.take_peak().peak_bytes;
+  std::int64_t limit_bytes = kNoLimit;
   for (const Entry& entry : entries_) {
     limit_bytes = std::min(limit_bytes, entry.limit_bytes);
     if (const auto step = entry.step.lock()) {
       step->raise_peak(peak_bytes);
     }
   }
-  set_cpu_soft_limit(limit_bytes);
+  source_.set_limit(limit_bytes);
 }
 
 bool MemoryGuard::make_room(std::int64_t bytes) {
@@ -82,24 +150,12 @@ bool MemoryGuard::make_room(std::int64_t bytes) {
   return freed > 0;
 }
 
-void MemoryGuard::exceed_soft_limit(std::int64_t bytes, std::int64_t bytes_in_use) {
-  for (const auto& step : steps()) {
-    if (step->is_on_its_thread() && bytes > step->limit_bytes() - bytes_in_use) {
-      step->fail(bytes, bytes_in_use);
-    }
+std::int64_t MemoryGuard::make_room_for(std::int64_t bytes) {
+  std::int64_t missing = source_.shortage(bytes);
+  while (missing > 0 && make_room(missing)) {
+    missing = source_.shortage(bytes);
   }
-}
-
-void MemoryGuard::allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) {
-  if (const auto recording = StepRecording::of_this_thread()) {
-    recording->recorder().allocated(block, bytes, bytes_in_use);
-  }
-}
-
-void MemoryGuard::freed(const void* block, std::int64_t bytes) {
-  if (const auto recording = StepRecording::now()) {
-    recording->recorder().freed(block, bytes);
-  }
+  return missing;
 }
 
 }  // namespace reprise::engine_internal

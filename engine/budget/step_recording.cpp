@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
-#include "reprise/engine/allocation/cpu_allocations.h"
+#include "reprise/engine/profile/step_interceptor.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -18,23 +18,6 @@ const StepRecording* g_current ABSL_GUARDED_BY(g_mutex) = nullptr;
 
 thread_local int t_nodes = 0;  // of a recorded backward, that this thread evaluates
 
-// The callbacks are those of forward's thread, which LibTorch passes on to the threads of its
-// backward.
-std::unique_ptr<at::ObserverContext> on_node_begin(const at::RecordFunction& node) {
-  if (const auto recording = StepRecording::now()) {
-    ++t_nodes;
-    recording->recorder().begin_node(node.name());
-  }
-  return nullptr;
-}
-
-void on_node_end(const at::RecordFunction& /*node*/, at::ObserverContext* /*context*/) {
-  if (const auto recording = StepRecording::now(); recording != nullptr && t_nodes > 0) {
-    --t_nodes;
-    recording->recorder().end_node();
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<StepRecording> StepRecording::now() {
@@ -42,20 +25,18 @@ std::shared_ptr<StepRecording> StepRecording::now() {
   return g_recording.lock();
 }
 
-StepRecording::StepRecording()
-    : recorder_(c10::Device(c10::DeviceType::CPU)),
-      nodes_(at::addThreadLocalCallback(at::RecordFunctionCallback(&on_node_begin, &on_node_end)
-                                            .scopes({at::RecordScope::BACKWARD_FUNCTION}))) {}
-
-std::shared_ptr<StepRecording> StepRecording::begin() {
+std::shared_ptr<StepRecording> StepRecording::begin(MemorySource& source) {
+  if (!source.can_observe()) {
+    return nullptr;
+  }
   const MutexLock lock(g_mutex);
   if (g_current != nullptr) {
     return nullptr;
   }
-  std::shared_ptr<StepRecording> recording(new StepRecording);
+  std::shared_ptr<StepRecording> recording(new StepRecording(source));
   g_recording = recording;
   g_current = recording.get();
-  report_cpu_blocks(true);
+  source.report_blocks(true);
   return recording;
 }
 
@@ -66,16 +47,31 @@ std::shared_ptr<StepRecording> StepRecording::of_this_thread() {
   return is_of_it ? std::move(recording) : nullptr;
 }
 
-// LibTorch finds a callback only on the thread that has added it. One that stays elsewhere finds no
-// recording.
+void StepRecording::begin_backward() {
+  if (const std::int64_t bytes = source_.take_unreported(); bytes > 0) {
+    recorder_.allocated(this, bytes, bytes);
+  }
+}
+
+void StepRecording::begin_node(const std::string& name) {
+  synchronize(source_.device());
+  ++t_nodes;
+  recorder_.begin_node(name);
+}
+
+void StepRecording::end_node() {
+  if (t_nodes > 0) {
+    synchronize(source_.device());
+    --t_nodes;
+    recorder_.end_node();
+  }
+}
+
 void StepRecording::end() {
   if (!std::exchange(is_ended_, true)) {
-    if (std::this_thread::get_id() == thread_) {
-      at::removeCallback(nodes_);
-    }
     t_nodes = 0;
     const MutexLock lock(g_mutex);
-    report_cpu_blocks(false);
+    source_.report_blocks(false);
     g_recording.reset();
     g_current = nullptr;
   }

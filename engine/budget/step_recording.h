@@ -6,42 +6,55 @@
 #ifndef REPRISE_ENGINE_BUDGET_STEP_RECORDING_H_
 #define REPRISE_ENGINE_BUDGET_STEP_RECORDING_H_
 
-#include <ATen/record_function.h>
-
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 
+#include "reprise/engine/allocation/memory_source.h"
 #include "reprise/engine/profile/step_recorder.h"
 #include "reprise/planner/trace.h"
 
 namespace reprise::engine_internal {
 
 // Begins on forward's thread. At most one at a time in the process.
-class StepRecording {
+class StepRecording final : public BlockObserver {
  public:
-  // Returns null while another step is recorded.
-  static std::shared_ptr<StepRecording> begin();
+  // Returns null while another step is recorded, or if the thread's blocks cannot be observed.
+  static std::shared_ptr<StepRecording> begin(MemorySource& source);
   // Returns the recording in progress, or null.
   static std::shared_ptr<StepRecording> now();
   // Returns the recording that the calling thread works for; null if there is none.
   static std::shared_ptr<StepRecording> of_this_thread();
 
-  ~StepRecording();
+  ~StepRecording() override;
   StepRecording(const StepRecording&) = delete;
   StepRecording& operator=(const StepRecording&) = delete;
 
   StepRecorder& recorder() { return recorder_; }
 
+  // Adds what forward's thread has allocated since the end of the scope: backward's first gradient.
+  void begin_backward();
+
+  // Of a backward's nodes, on the threads that evaluate them.
+  void begin_node(const std::string& name);
+  void end_node();
+
+  void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override {
+    recorder_.allocated(block, bytes, bytes_in_use);
+  }
+  void freed(const void* block, std::int64_t bytes) override { recorder_.freed(block, bytes); }
+
   // The step has ended: returns its trace. To be called once, on any thread.
   planner::Trace finish();
 
  private:
-  StepRecording();
+  explicit StepRecording(MemorySource& source) : source_(source), recorder_(source.device()) {}
   void end();
 
+  MemorySource& source_;
   StepRecorder recorder_;
   const std::thread::id thread_ = std::this_thread::get_id();
-  at::CallbackHandle nodes_ = 0;
   bool is_ended_ = false;
 };
 

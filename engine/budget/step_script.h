@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "reprise/engine/budget/backward_nodes.h"
 #include "reprise/engine/tape/tape_retention.h"
 #include "reprise/planner/trace.h"
 
@@ -29,6 +30,7 @@ struct StepScript {
     std::uint32_t first_value;
     std::uint32_t end_value;
     float seconds;
+    std::int64_t bytes;  // that it takes at once; 0 on the CPU
   };
 
   std::span<const Value> values_of(std::size_t call) const {
@@ -43,6 +45,7 @@ struct StepScript {
 
   std::vector<Call> calls;
   std::vector<Value> values;
+  std::vector<NodeNeeds> nodes;  // of backward
 };
 
 }  // namespace reprise::engine_internal

@@ -95,7 +95,7 @@ void StepRecorder::take_over(const at::Tensor& tensor) {
 
 void StepRecorder::begin_node(const std::string& name) {
   const MutexLock lock(mutex_);
-  if (node_depth_++ == 0) {
+  if (node_depth_++ == 0 && !is_finished_) {
     note_releases();
     begin_backward();
     begin(name);
@@ -158,6 +158,9 @@ void StepRecorder::add_rest(const std::string& name, OperatorId first) {
 
 void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes) {
   const MutexLock lock(mutex_);
+  if (is_finished_) {
+    return;
+  }
   if (pauses_ > 0) {
     not_of_step_.insert(block);
     return;
@@ -180,7 +183,7 @@ void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t
 
 void StepRecorder::freed(const void* block, std::int64_t bytes) {
   const MutexLock lock(mutex_);
-  if (not_of_step_.erase(block) > 0) {
+  if (is_finished_ || not_of_step_.erase(block) > 0) {
     return;
   }
   live_bytes_ -= pauses_ > 0 ? 0 : bytes;
@@ -318,6 +321,7 @@ double StepRecorder::seconds_since(Clock::time_point start) const {
 
 planner::Trace StepRecorder::finish() {
   const MutexLock lock(mutex_);
+  is_finished_ = true;
   note_releases();
   const OperatorId first = is_in_backward_ ? trace_.backward_begin : 0;
   add_rest(is_in_backward_ ? "between operators of backward" : "between operators of forward",

@@ -32,6 +32,8 @@ class StepRecorder {
  public:
   explicit StepRecorder(c10::Device device) : device_(device) {}
 
+  c10::Device device() const { return device_; }
+
   // An operator of forward, or one outside of backward's nodes.
   void begin_operator(const std::string& name, bool can_recompute,
                       const std::vector<at::Tensor>& reads);
@@ -66,7 +68,7 @@ class StepRecorder {
   void read(planner::ValueId value);
   void dropped(const at::Tensor& tensor);
 
-  // Returns the trace. The recorder is empty afterwards.
+  // Returns the trace. Blocks and nodes of other threads may still be reported: without effect.
   planner::Trace finish();
 
  private:
@@ -107,6 +109,7 @@ class StepRecorder {
   absl::flat_hash_map<const void*, planner::ValueId> values_;  // in memory now, by block
   absl::flat_hash_map<const void*, SavedBlock> saved_;
   std::vector<Allocation> allocations_;  // of the operator that runs
+  bool is_finished_ = false;
   bool is_running_ = false;
   bool is_in_backward_ = false;
   int node_depth_ = 0;

@@ -109,10 +109,10 @@ class Recomputation {
   // A caller receives the slot's tensor.
   virtual void note_read(SlotId /*slot*/) {}
 
-  // Takes values that could be computed again, of at least `bytes` together if there are as many,
-  // from the record and the sessions, and returns them. Called with the frame's lock, on forward's
-  // thread while that runs; no other thread recomputes.
-  virtual std::vector<at::Tensor> evict(std::int64_t /*bytes*/,
+  // Takes values on the device that could be computed again, of at least `bytes` together if there
+  // are as many, from the record and the sessions, and returns them. Called with the frame's lock,
+  // on forward's thread while that runs; no other thread recomputes.
+  virtual std::vector<at::Tensor> evict(std::int64_t /*bytes*/, c10::Device /*device*/,
                                         std::span<const SessionHoldings> /*sessions*/) {
     return {};
   }

@@ -248,7 +248,7 @@ void Frame::recompute_now(SessionId id) {
   fill(*session, std::nullopt, dropped);
 }
 
-std::int64_t Frame::evict(std::int64_t bytes) {
+std::int64_t Frame::evict(std::int64_t bytes, c10::Device device) {
   std::vector<at::Tensor> evicted;  // freed after the lock
   std::int64_t evicted_bytes = 0;
   const MutexLock lock(mutex_);
@@ -260,7 +260,7 @@ std::int64_t Frame::evict(std::int64_t bytes) {
     }
     holdings.push_back(session->holdings());
   }
-  evicted = recomputation_->evict(bytes, holdings);
+  evicted = recomputation_->evict(bytes, device, holdings);
   for (const at::Tensor& tensor : evicted) {
     evicted_bytes += static_cast<std::int64_t>(tensor.storage().nbytes());
   }

@@ -60,10 +60,10 @@ class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
   // Recomputes all missing tensors of the session now.
   void recompute_now(SessionId id);
 
-  // Frees values that can be computed again, of at least `bytes` together if there are as many.
-  // Returns the bytes freed; 0 while another thread recomputes. On forward's thread while that
-  // runs.
-  std::int64_t evict(std::int64_t bytes);
+  // Frees values on the device that can be computed again, of at least `bytes` together if there
+  // are as many. Returns the bytes freed; 0 while another thread recomputes. On forward's thread
+  // while that runs.
+  std::int64_t evict(std::int64_t bytes, c10::Device device);
 
   // Releases the tensors that the session still holds here.
   void end_session(SessionId id);

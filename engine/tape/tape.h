@@ -118,6 +118,7 @@ class Tape {
     bool is_asked : 1 = false;     // the policy was asked
     bool is_forced = false;        // by must_save() or must_recompute()
     float seconds = 0;             // if known, of planned tapes
+    std::int64_t bytes = 0;        // likewise, that it has allocated at once
   };
 
   // The state around an operator.

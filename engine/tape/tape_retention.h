@@ -49,23 +49,28 @@ class TapeRetention {
   virtual void before_operator(const Tape& tape) = 0;
   // Runs it, through `next` unless that is null.
   virtual void run(const OperatorCall& call, OperatorInterceptor* next) = 0;
-  // `op` has run and is on the tape. May set op.seconds.
+  // `op` has run and is on the tape. May set op.seconds and op.bytes.
   virtual void decide(Tape::Operator& op, std::span<Result> results) = 0;
-  // Returns whether what autograd saves from now on is retained, whatever was decided for it.
-  virtual bool retains_saved() const = 0;
+  // Returns whether a tensor that autograd saves now is retained, whatever was decided for it.
+  virtual bool retains_saved(const at::Tensor& tensor) const = 0;
 
   // Forward has ended. nodes: returns the values that each node of backward will read, in the order
   // of backward.
   using ReadsOfNodes = std::vector<std::vector<TapeValueId>>;
   virtual void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) = 0;
 
-  // Of backward: once per session that asks for a tensor; once per tensor that it reads; around
-  // each recomputation.
+  // Of backward: once per session that asks for a tensor; before each tensor that it reads, which
+  // may throw; around each recomputation.
   virtual void begin_backward(const Tape& tape) = 0;
   virtual void end_backward() = 0;
   virtual void note_read(TapeValueId value) = 0;
   virtual void begin_replay() = 0;
   virtual void end_replay() = 0;
+
+  // Of a recomputation, and may throw: before each operator, whose inputs are pinned; and when it
+  // has what was asked for.
+  virtual void before_recomputed(const Tape::Operator& op) = 0;
+  virtual void after_recomputed() = 0;
 };
 
 }  // namespace reprise::engine_internal

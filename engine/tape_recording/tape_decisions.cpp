@@ -135,7 +135,7 @@ void TapeRecorder::apply(const TapeRetention::Result& result) {
 
 void TapeRecorder::retain_saved(const at::Tensor& tensor, TapeValueId value) {
   const TapeOperatorId op = tape_.values[value].op;
-  if (!options_.retention->retains_saved() || op == Tape::kNone ||
+  if (!options_.retention->retains_saved(tensor) || op == Tape::kNone ||
       values_.input(value) != nullptr || tape_.operators[op].is_forced) {
     return;
   }

@@ -36,8 +36,8 @@ bool own_their_storage(const absl::InlinedVector<at::Tensor*, 2>& tensors) {
 
 }  // namespace
 
-TapeEviction::TapeEviction(Tape& tape, std::size_t position)
-    : tape_(tape), position_(position), visited_in_(tape.operators.size()) {
+TapeEviction::TapeEviction(Tape& tape, std::size_t position, c10::Device device)
+    : tape_(tape), position_(position), device_(device), visited_in_(tape.operators.size()) {
   for (auto& [value, given] : tape_.given) {
     const KeptResult& kept = given.kept;
     if (given.why == Why::kPolicy && kept.alias.defined()) {
@@ -102,6 +102,7 @@ std::optional<TapeEviction::Candidate> TapeEviction::candidate(TapeValueId value
                                                                std::int64_t bytes) {
   const Holdings& holdings = holdings_.at(value);
   if (holdings.is_pinned || holdings.tensors.empty() ||
+      holdings.tensors.front()->device() != device_ ||
       holdings.tensors.front()->storage().nbytes() == 0 || !own_their_storage(holdings.tensors)) {
     return std::nullopt;
   }

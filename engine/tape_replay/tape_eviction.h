@@ -10,6 +10,7 @@
 #define REPRISE_ENGINE_TAPE_REPLAY_TAPE_EVICTION_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,9 @@ namespace reprise::engine_internal {
 
 class TapeEviction {
  public:
-  // position: the operator that backward has come to; in forward, the end.
-  TapeEviction(Tape& tape, std::size_t position);
+  // position: the operator that backward has come to; in forward, the end. device: that lacks
+  // memory.
+  TapeEviction(Tape& tape, std::size_t position, c10::Device device);
 
   // A tensor that holds a value, for the tape or a session.
   void add(TapeValueId value, at::Tensor& tensor);
@@ -55,6 +57,7 @@ class TapeEviction {
 
   Tape& tape_;
   const std::size_t position_;
+  const c10::Device device_;
   absl::btree_map<TapeValueId, Holdings> holdings_;
   base_internal::IdVector<TapeOperatorId, std::uint32_t> visited_in_;
   std::uint32_t visit_ = 0;

@@ -27,7 +27,7 @@ class TapeSession final : public SessionRecomputation {
   TapeSession(RegionRecord& record, Tape& tape, bool fills_region,
               std::shared_ptr<TapeRetention> retention)
       : record_(record),
-        replay_(record, tape),
+        replay_(record, tape, retention.get()),
         fills_region_(fills_region),
         retention_(std::move(retention)) {
     if (retention_ != nullptr) {
@@ -55,6 +55,9 @@ class TapeSession final : public SessionRecomputation {
     };
     const auto start = std::chrono::steady_clock::now();
     FilledSlots filled = replay_.fill(fills_region_ ? std::nullopt : request.asked, request.wants);
+    if (retention_ != nullptr) {
+      retention_->after_recomputed();
+    }
     if (record_.stats) {
       const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
       record_.stats->replays.fetch_add(1);
@@ -135,7 +138,7 @@ class TapeRecomputation final : public Recomputation {
       options_.retention->note_read(tape_.slots[slot].value);
     }
   }
-  std::vector<at::Tensor> evict(std::int64_t bytes,
+  std::vector<at::Tensor> evict(std::int64_t bytes, c10::Device device,
                                 std::span<const SessionHoldings> sessions) override;
 
   std::span<const RegionInput> inputs() const override { return {}; }
@@ -226,7 +229,7 @@ std::unique_ptr<ForwardRecording> TapeRecomputation::begin_forward(std::shared_p
   return std::make_unique<Recording>(*this, std::move(policy), enclosing);
 }
 
-std::vector<at::Tensor> TapeRecomputation::evict(std::int64_t bytes,
+std::vector<at::Tensor> TapeRecomputation::evict(std::int64_t bytes, c10::Device device,
                                                  std::span<const SessionHoldings> sessions) {
   if (!may_evict_ || (recorder_ != nullptr && !recorder_->is_on_its_thread())) {
     return {};
@@ -237,7 +240,7 @@ std::vector<at::Tensor> TapeRecomputation::evict(std::int64_t bytes,
       position = static_cast<TapeSession*>(session.recomputation)->replay().position();
     }
   }
-  TapeEviction eviction(tape_, position);
+  TapeEviction eviction(tape_, position, device);
   for (const SessionHoldings& session : sessions) {
     if (session.recomputation != nullptr) {
       static_cast<TapeSession*>(session.recomputation)->replay().add_holdings(eviction);

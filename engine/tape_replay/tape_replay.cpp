@@ -19,6 +19,7 @@
 #include "reprise/engine/report/profiler_range.h"
 #include "reprise/engine/tape/tape_context.h"
 #include "reprise/engine/tape/tape_needs.h"
+#include "reprise/engine/tape/tape_retention.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -193,6 +194,9 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
     --work_[value].pass_uses;
     work_[value].uses -= work_[value].uses > 0 && !is_repeated ? 1 : 0;
   });
+  if (retention_ != nullptr) {
+    retention_->before_recomputed(op);
+  }
   prepare_writes(op);
   torch::jit::Stack stack = std::move(stack_);
   push_arguments(op, stack);

@@ -32,11 +32,14 @@ namespace reprise::engine_internal {
 inline std::atomic<std::size_t> smallest_deferred_bytes{std::size_t{256} * 1024};
 
 class TapeEviction;
+class TapeRetention;
 
 // Lives as long as a session. One thread at a time.
 class TapeReplay {
  public:
-  TapeReplay(RegionRecord& record, Tape& tape) : record_(record), tape_(tape) {}
+  // retention: that of a planned tape, or null. All must outlive this.
+  TapeReplay(RegionRecord& record, Tape& tape, TapeRetention* retention)
+      : record_(record), tape_(tape), retention_(retention) {}
 
   // Returns whether a slot's tensor is wanted.
   using Wants = absl::FunctionRef<bool(SlotId slot)>;
@@ -131,6 +134,7 @@ class TapeReplay {
 
   RegionRecord& record_;
   Tape& tape_;
+  TapeRetention* const retention_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
   std::size_t position_ = 0;

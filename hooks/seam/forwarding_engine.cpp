@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/hooks/seam/backward_scope.h"
 #include "reprise/hooks/seam/torch_version.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -29,6 +30,8 @@ using torch::autograd::Engine;
 
 // Set by our engine when it is asked; reveals whether a foreign engine forwards to ours.
 thread_local bool t_asked = false;
+
+std::atomic<BackwardScopeMaker> g_backward_scope_maker{nullptr};
 
 // Returns the leaves whose `.grad` a backward from `roots` can add to.
 std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
@@ -65,6 +68,8 @@ class ForwardingEngine final : public Engine {
     if (accumulate_grad && innermost_provider() != nullptr) {
       offer_accumulation(leaves_of(roots));
     }
+    const BackwardScopeMaker maker = g_backward_scope_maker.load(std::memory_order_acquire);
+    const std::shared_ptr<void> scope = maker == nullptr ? nullptr : maker();
     return previous().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
 
@@ -143,6 +148,10 @@ std::unique_ptr<SavedVariableHooks> make_ambient_hooks() {
     return nullptr;
   }
   return Engine::get_default_engine().get_default_saved_variable_hooks();
+}
+
+void set_backward_scope_maker(BackwardScopeMaker maker) {
+  g_backward_scope_maker.store(maker, std::memory_order_release);
 }
 
 void at_backward_end(std::function<void()> callback) {

@@ -2,6 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "tests/testing/device/memory.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
+
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -21,6 +23,7 @@ namespace {
 constexpr int kPoison = 0xA5;
 
 std::atomic<std::int64_t> g_live{0};
+std::array<std::atomic<std::int64_t>, kDeviceCount> g_live_on{};
 std::atomic<std::int64_t> g_peak{0};
 std::atomic<std::int64_t> g_pinned{0};
 std::atomic<std::int64_t> g_allocations{0};
@@ -30,6 +33,16 @@ void count(std::int64_t bytes) {
   const std::int64_t now = g_live.fetch_add(bytes) + bytes;
   std::int64_t peak = g_peak.load();
   while (now > peak && !g_peak.compare_exchange_weak(peak, now)) {
+  }
+}
+
+// As LibTorch's own allocators do, when the bytes have been counted.
+void report(void* data, std::int64_t bytes, c10::DeviceIndex device) {
+  const std::int64_t total =
+      g_live_on.at(static_cast<std::size_t>(device)).fetch_add(bytes) + bytes;
+  if (c10::memoryProfilingEnabled()) {
+    c10::reportMemoryUsageToProfiler(data, bytes, static_cast<std::size_t>(total), 0,
+                                     c10::Device(c10::DeviceType::PrivateUse1, device));
   }
 }
 
@@ -77,31 +90,61 @@ Cache& cache() {
 
 void free_block(void* context) {
   auto* const block = static_cast<Block*>(context);
-  g_live -= static_cast<std::int64_t>(block->bytes);
+  const auto bytes = static_cast<std::int64_t>(block->bytes);
+  g_live -= bytes;
+  report(block->data, -bytes, block->device);
   cache().give_back(block);
+}
+
+c10::DataPtr allocate_block(std::size_t bytes) {
+  const c10::DeviceIndex index = current_device();
+  wake_device(index);
+  const c10::Device device(c10::DeviceType::PrivateUse1, index);
+  if (bytes == 0) {
+    return {nullptr, device};
+  }
+  Block* const block = cache().take(index, current_stream(index), bytes);
+  count(static_cast<std::int64_t>(bytes));
+  ++g_allocations;
+  report(block->data, static_cast<std::int64_t>(bytes), index);
+  return {block->data, block, &free_block, device};
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  wait_for_device(current_device());
+  std::memcpy(to, from, bytes);
 }
 
 class DeviceAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) override {
-    const c10::DeviceIndex index = current_device();
-    wake_device(index);
-    const c10::Device device(c10::DeviceType::PrivateUse1, index);
-    if (bytes == 0) {
-      return {nullptr, device};
-    }
-    Block* const block = cache().take(index, current_stream(index), bytes);
-    count(static_cast<std::int64_t>(bytes));
-    ++g_allocations;
-    return {block->data, block, &free_block, device};
-  }
-
+  c10::DataPtr allocate(std::size_t bytes) override { return allocate_block(bytes); }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    wait_for_device(current_device());
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   }
+};
+
+// The same memory.
+class AllocatorWithStatistics final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override { return allocate_block(bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    copy_bytes(to, from, bytes);
+  }
+
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t /*pool*/) override {}
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    record_use(data, stream.id());
+  }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    c10::CachingDeviceAllocator::DeviceStats statistics;
+    statistics.allocated_bytes[0].current = live_device_bytes_on(device);
+    return statistics;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}
+  void resetPeakStats(c10::DeviceIndex /*device*/) override {}
 };
 
 struct PinnedBlocks {
@@ -154,6 +197,14 @@ c10::Allocator* device_allocator() {
   return allocator;
 }
 
+DeviceStatisticsGuard::DeviceStatisticsGuard() {
+  static auto* const allocator = new AllocatorWithStatistics;
+  c10::SetAllocator(c10::DeviceType::PrivateUse1, allocator);
+}
+DeviceStatisticsGuard::~DeviceStatisticsGuard() {
+  c10::SetAllocator(c10::DeviceType::PrivateUse1, device_allocator());
+}
+
 void record_use(const c10::DataPtr& data, c10::StreamId stream) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -179,6 +230,9 @@ bool is_pinned(const void* data) {
 }
 
 std::int64_t live_device_bytes() { return g_live; }
+std::int64_t live_device_bytes_on(c10::DeviceIndex device) {
+  return g_live_on.at(static_cast<std::size_t>(device));
+}
 std::int64_t peak_device_bytes() { return g_peak; }
 void reset_peak_device_bytes() { g_peak = g_live.load(); }
 std::int64_t live_pinned_bytes() { return g_pinned; }

@@ -15,8 +15,18 @@
 namespace reprise::testing {
 
 // Gives memory of the calling thread's current device and stream, as caching allocators of
-// accelerators do: a block that is freed may be given out again on that stream at once.
+// accelerators do: a block that is freed may be given out again on that stream at once. Reports it
+// to LibTorch's profiler.
 c10::Allocator* device_allocator();
+
+// While alive, the allocator that LibTorch knows of has statistics, as only some accelerators' do.
+class [[nodiscard]] DeviceStatisticsGuard {
+ public:
+  DeviceStatisticsGuard();
+  ~DeviceStatisticsGuard();
+  DeviceStatisticsGuard(const DeviceStatisticsGuard&) = delete;
+  DeviceStatisticsGuard& operator=(const DeviceStatisticsGuard&) = delete;
+};
 
 // The stream uses memory of the device: when that is freed, what overwrites it waits for what is
 // queued there then.
@@ -29,6 +39,7 @@ bool is_pinned(const void* data);
 std::int64_t live_device_bytes();
 std::int64_t peak_device_bytes();
 void reset_peak_device_bytes();
+std::int64_t live_device_bytes_on(c10::DeviceIndex device);
 // How often memory of any device has been asked for.
 std::int64_t device_allocations();
 std::int64_t live_pinned_bytes();
