@@ -30,27 +30,29 @@ void raise(std::atomic<std::int64_t>& peak, std::int64_t bytes) {
 
 c10::DebugInfoKind kind_of_reports() { return c10::DebugInfoKind::PROFILER_STATE; }
 
-struct FirstReport final : c10::MemoryReportingInfoBase {
-  explicit FirstReport(c10::Device of) : device(of) {}
+struct OneReport final : c10::MemoryReportingInfoBase {
+  explicit OneReport(c10::Device of) : device(of) {}
   void reportMemoryUsage(void* /*block*/, std::int64_t bytes, std::size_t total_allocated,
                          std::size_t /*total_reserved*/, c10::Device of) override {
-    if (of == device && !bytes_before) {
-      bytes_before = static_cast<std::int64_t>(total_allocated) - bytes;
+    if (of == device && bytes > 0) {
+      total = static_cast<std::int64_t>(total_allocated);
+      own = bytes;
     }
   }
   bool memoryProfilingEnabled() const override { return true; }
 
   const c10::Device device;
-  std::optional<std::int64_t> bytes_before;
+  std::optional<std::int64_t> total;
+  std::int64_t own = 0;
 };
 
 // Allocates a byte, whose report has the total.
-std::optional<std::int64_t> ask_for_a_report(c10::Device device) {
-  const auto report = std::make_shared<FirstReport>(device);
+std::shared_ptr<OneReport> ask_for_a_report(c10::Device device) {
+  auto report = std::make_shared<OneReport>(device);
   const c10::DebugInfoGuard reporting(kind_of_reports(), report);
   const c10::DeviceGuard on_device(device);
   static_cast<void>(c10::GetAllocator(device.type())->allocate(1));
-  return report->bytes_before;
+  return report;
 }
 
 }  // namespace
@@ -108,15 +110,17 @@ std::optional<std::int64_t> AcceleratorMemory::allocators_statistics() const {
 }
 
 std::int64_t AcceleratorMemory::bytes_in_use() {
-  std::optional<std::int64_t> bytes = allocators_statistics();
-  if (!bytes) {
-    bytes = ask_for_a_report(device());
+  if (const std::optional<std::int64_t> bytes = allocators_statistics()) {
+    note(*bytes);
+    return *bytes;
   }
-  TORCH_CHECK(bytes, "[memory_budget] the allocator of ", device(),
+  const std::shared_ptr<OneReport> report = ask_for_a_report(device());
+  TORCH_CHECK(report->total, "[memory_budget] the allocator of ", device(),
               " neither reports its memory (c10::reportMemoryUsageToProfiler) nor has statistics ",
               "(c10::DeviceAllocator), so that there can be no budget for it");
-  note(*bytes);
-  return *bytes;
+  raise(peak_, *report->total);
+  total_ = *report->total - report->own;
+  return total_;
 }
 
 MemoryPeak AcceleratorMemory::take_peak() {

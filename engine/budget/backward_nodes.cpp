@@ -51,6 +51,7 @@ class BackwardObservation {
   BackwardObservation(const std::shared_ptr<StepRecording>& recording,
                       const std::vector<MemoryGuard*>& guards) {
     std::vector<AcceleratorMemory*> sources;
+    sources.reserve(guards.size());
     for (MemoryGuard* const guard : guards) {
       sources.push_back(&AcceleratorMemory::of(guard->source().device()));
     }

@@ -47,6 +47,7 @@ void KnownStep::replace(RecordedStep recorded) {
   planner_.reset();
   plan_.reset();
   room_ = -1;
+  plans_for_more_room_ = 0;
   trace_ = std::make_unique<const planner::Trace>(std::move(recorded.trace));
   planner_ = std::make_unique<planner::Planner>(*trace_);
 }
@@ -67,10 +68,7 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim,
                                                     std::int64_t bytes_before) {
   const std::int64_t room =
       std::max<std::int64_t>(0, aim.peak_bytes - bytes_before - excess_bytes_);
-  // A part of the budget that is too small to be worth another plan.
-  const std::int64_t tolerance = aim.peak_bytes / 256;
-  const bool fits = planned_growth_ <= room || room == room_;
-  if (room_ < 0 || !fits || room < room_ - tolerance || room > room_ + tolerance) {
+  if (needs_plan(room, aim)) {
     room_ = room;
     make_plan(aim);
   }
@@ -85,12 +83,30 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim,
   return plan;
 }
 
+// Planning takes longer than a small step: more room alone is worth it a few times.
+bool KnownStep::needs_plan(std::int64_t room, const BudgetAim& aim) {
+  if (room_ < 0) {
+    return true;
+  }
+  if (aim.max_overhead) {
+    return false;
+  }
+  constexpr std::int64_t kPart = 64;  // of the budget, that is too little to be worth it
+  constexpr int kMostPlans = 4;
+  if (room > room_ + aim.peak_bytes / kPart && plans_for_more_room_ < kMostPlans) {
+    ++plans_for_more_room_;
+    return true;
+  }
+  return room < planned_growth_ && !is_smallest_;
+}
+
 void KnownStep::make_plan(const BudgetAim& aim) {
   const std::int64_t bytes_before = trace_->bytes_before_step();
   // Without a plan within the budget, the guard has the least to do with the smallest peak.
   std::optional<planner::Solution> solution =
       aim.max_overhead ? planner_->plan_within_overhead(*aim.max_overhead)
                        : planner_->plan(room_ + bytes_before);
+  is_smallest_ = !solution;
   if (!solution) {
     solution = smallest_peak_of(*planner_);
   }

@@ -84,6 +84,7 @@ class KnownStep {
 
  private:
   void replace(RecordedStep recorded);
+  bool needs_plan(std::int64_t room, const BudgetAim& aim);
   void make_plan(const BudgetAim& aim);
   planner::Choice choice_of(planner::ValueId value) const;
 
@@ -95,6 +96,8 @@ class KnownStep {
   planner::Plan reduced_;            // its choices
   std::int64_t room_ = -1;           // for growth, that the plan was made for; negative: none was
   std::int64_t planned_growth_ = 0;  // of the plan, as simulated
+  bool is_smallest_ = false;         // no plan fits into the room: the one with the smallest peak
+  int plans_for_more_room_ = 0;
   std::int64_t excess_bytes_ = 0;    // of measured peaks over predicted ones
   std::int64_t least_excess_bytes_;  // with less there has been a shortage
   double excess_seconds_ = 0;        // of measured times over simulated ones
