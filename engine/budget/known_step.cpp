@@ -76,7 +76,7 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim,
     return nullptr;
   }
   auto plan = std::make_shared<StepPlan>(*plan_);
-  plan->peak_growth = planned_growth_ + excess_bytes_;
+  plan->peak_growth = planned_growth_ + plan->peak_error;
   for (double* const seconds : {&plan->seconds, &plan->plain_seconds, &plan->bound_seconds}) {
     *seconds += excess_seconds_;
   }
@@ -117,6 +117,7 @@ void KnownStep::make_plan(const BudgetAim& aim) {
   auto plan = std::make_shared<StepPlan>(StepPlan{.script = script_,
                                                   .choices = {},
                                                   .peak_growth = 0,
+                                                  .peak_error = 0,
                                                   .seconds = solution->simulation.seconds,
                                                   .plain_seconds = trace_->seconds(),
                                                   .bound_seconds = solution->bound_seconds});
@@ -143,8 +144,11 @@ void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {
     excess_bytes_ += measured.shortage_bytes;
     least_excess_bytes_ = excess_bytes_;
   } else {
-    excess_bytes_ =
-        std::max(least_excess_bytes_, excess_bytes_ + measured.growth - plan.peak_growth);
+    const std::int64_t error = plan.peak_error + measured.growth - plan.peak_growth;
+    excess_bytes_ = std::max(least_excess_bytes_, error);
+    if (plan_ != nullptr && plan_->choices == plan.choices) {
+      plan_->peak_error = error;
+    }
   }
   if (measured.seconds) {
     constexpr int kMostSteps = 4;  // that the mean goes over: a machine's speed changes

@@ -34,6 +34,7 @@ struct StepPlan {
   std::shared_ptr<const StepScript> script;
   std::vector<planner::Choice> choices;  // by value of the script
   std::int64_t peak_growth;              // the predicted peak beyond the bytes before the step
+  std::int64_t peak_error;               // in it: measured less simulated, in the last step
   double seconds;
   double plain_seconds;  // of the step without recomputation
   double bound_seconds;  // of any plan within the same peak
@@ -92,7 +93,7 @@ class KnownStep {
   std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it
   std::unique_ptr<planner::Planner> planner_;
   int recordings_ = 0;
-  std::shared_ptr<const StepPlan> plan_;
+  std::shared_ptr<StepPlan> plan_;
   planner::Plan reduced_;            // its choices
   std::int64_t room_ = -1;           // for growth, that the plan was made for; negative: none was
   std::int64_t planned_growth_ = 0;  // of the plan, as simulated
