@@ -91,8 +91,10 @@ void require_transfers(Tape& tape, bool all) {
       needed[slot.value] = true;
     }
   }
-  const TapeOperatorSet operators = needed_operators(
-      tape, needed, [&](TapeValueId value) { return is_always_available(tape, value); });
+  // A plan, and an eviction, leave nothing to compute that depends on a transfer.
+  const TapeOperatorSet operators = needed_operators(tape, needed, [&](TapeValueId value) {
+    return tape.is_planned ? tape.given.contains(value) : is_always_available(tape, value);
+  });
   for (const TapeOperatorId index : operators.ids()) {
     Tape::Operator& op = tape.operators[index];
     op.is_required = op.transfer != Transfer::kNone && operators[index];

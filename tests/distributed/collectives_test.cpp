@@ -6,10 +6,13 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/memory_budget.h"
 #include "reprise/engine/value_annotations.h"
 #include "reprise/policies/policies.h"
 #include "tests/distributed/parallel_layers.h"
@@ -129,6 +132,46 @@ TEST(CollectivesTest, RunsNoCollectiveWhoseResultIsKept) {
       for (const bool early_stop : {true, false}) {
         expect_replayed(rank, forms_under(policy, {.early_stop = early_stop}), 0, saved_behind,
                         {Style::kFunctional});
+      }
+    }
+  });
+}
+
+// Ranks need not agree on a plan: the results of collectives are neither evicted nor recomputed.
+TEST(CollectivesTest, WithinBudgetsNoneRunsAgainWhateverEachRankPlans) {
+  on_ranks(2, [](Rank& rank) {
+    const ParallelGroup group(rank);
+    install_cpu_memory_counter();
+    for (const Style style : kStyles) {
+      torch::manual_seed(10 + rank.index);
+      const Layers layers(rank.size);
+      torch::manual_seed(5);
+      const at::Tensor x = at::randn({512, 8}).requires_grad_();
+      const auto forward = [&] {
+        at::Tensor h = x * 2;
+        for (int i = 0; i < 6; ++i) {
+          h = h + layers(h, style).sin() * 0.1;
+        }
+        return h;
+      };
+      const std::int64_t before = cpu_memory().current_bytes;
+      reset_peak_cpu_memory();
+      const Step plain = step(layers, x, forward);
+      const std::int64_t plain_peak = cpu_memory().peak_bytes - before;
+      const double part = rank.index == 0 ? 0.9 : 0.6;
+      MemoryBudget budget(
+          {.peak_bytes = cpu_memory().current_bytes +
+                         static_cast<std::int64_t>(part * static_cast<double>(plain_peak))});
+      for (int i = 0; i < 4; ++i) {
+        SCOPED_TRACE(c10::str("style ", static_cast<int>(style), ", step ", i));
+        const Step found = step(layers, x, [&] {
+          const BudgetScope scope(budget);
+          return forward();
+        });
+        expect_same_bits(found.gradients, plain.gradients);
+        EXPECT_EQ(found.in_forward, plain.in_forward);
+        EXPECT_EQ(found.in_backward, plain.in_backward);
+        EXPECT_EQ(budget.last_step()->is_planned(), i > 0);
       }
     }
   });
