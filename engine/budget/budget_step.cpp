@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -17,38 +16,20 @@
 
 namespace reprise::engine_internal {
 
-using Why = Tape::Given::Why;
-
-namespace {
-
-// Returns false for a recording that other threads have disturbed.
-bool is_valid(const planner::Trace& trace) {
-  try {
-    trace.validate();
-    return true;
-  } catch (const std::invalid_argument&) {
-    return false;
-  }
-}
-
-}  // namespace
-
 BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
     : state_(std::move(state)),
       guard_(MemoryGuard::of(state_->device())),
       source_(guard_.source()),
       limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
                                               : state_->aim().peak_bytes),
-      bytes_before_(source_.bytes_in_use()) {
-  for (auto& plan : state_->plans_for(bytes_before_)) {
-    candidates_.push_back({std::move(plan)});
+      bytes_before_(source_.bytes_in_use()),
+      followed_(state_->plans_for(bytes_before_)) {
+  std::shared_ptr<StepRecording> recording;
+  if (state_->is_to_record() && (recording = StepRecording::begin(source_))) {
+    is_recorded_by_ = recording.get();
+    transcript_.emplace(recording);
   }
-  choose_plan();
-  if (state_->is_to_record()) {
-    recording_ = StepRecording::begin(source_);
-    is_recorded_by_ = recording_.get();
-  }
-  reports_ = source_.observe(recording_);
+  reports_ = source_.observe(recording);
   start_ = Clock::now();
 }
 
@@ -64,12 +45,9 @@ void BudgetStep::end_forward(bool is_whole) {
   reports_.reset();
   if (!is_whole) {
     is_over_ = true;
-    recording_.reset();
+    transcript_.reset();
   }
-  std::erase_if(candidates_, [this](const Candidate& candidate) {
-    return candidate.plan->script->calls.size() != calls_;
-  });
-  choose_plan();
+  followed_.end_forward();
 }
 
 bool BudgetStep::is_on_its_thread() const {
@@ -97,7 +75,7 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   }
   // Without a plan more will follow: each search costs time.
   constexpr std::int64_t kShare = 64;
-  const std::int64_t at_least = plan_ == nullptr ? bytes + limit_bytes_ / kShare : bytes;
+  const std::int64_t at_least = followed_.plan() == nullptr ? bytes + limit_bytes_ / kShare : bytes;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
   const std::int64_t freed = frame->evict(at_least, source_.device());
@@ -127,9 +105,9 @@ void BudgetStep::keep_limit(std::int64_t bytes, std::int64_t taken_bytes) {
 }
 
 std::int64_t BudgetStep::foreseen_bytes(const OperatorCall& call) const {
-  if (plan_ != nullptr && calls_ < plan_->script->calls.size() &&
-      plan_->script->calls[calls_].op == call.op) {
-    return plan_->script->calls[calls_].bytes;
+  const StepScript::Call* const known = followed_.next_call();
+  if (known != nullptr && known->op == call.op) {
+    return known->bytes;
   }
   std::int64_t bytes = 0;
   if (call.traits.written(call.arguments()).empty()) {
@@ -145,8 +123,8 @@ std::int64_t BudgetStep::foreseen_bytes(const OperatorCall& call) const {
 }
 
 void BudgetStep::before_operator(const Tape& tape) {
-  if (recording_ != nullptr) {
-    note_releases(tape);
+  if (transcript_) {
+    transcript_->note_releases(tape);
   }
 }
 
@@ -163,75 +141,29 @@ void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next) {
 }
 
 void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* next) {
-  if (recording_ != nullptr) {
-    record_operator(recording_->recorder(), source_.device(), call, next);
+  if (transcript_) {
+    record_operator(transcript_->recorder(), source_.device(), call, next);
   } else {
     pass_on(call, next);
   }
 }
 
-void BudgetStep::note_releases(const Tape& tape) {
-  for (const auto& [value, given] : tape.given) {
-    if (given.why == Why::kPolicy && given.kept.alias.defined() && values_.contains(value) &&
-        values_[value] != planner::kNone && given.kept.alias.storage().use_count() == 1) {
-      recording_->recorder().note_release(values_[value]);
-    }
-  }
-}
-
 void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
-  follow(op, results);
-  if (plan_ != nullptr) {
-    const StepScript::Call& call = plan_->script->calls[calls_];
-    op.seconds = call.seconds;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i].retained_from = plan_->choices[call.first_value + i].retained_from;
-    }
-  }
+  const StepScript::Call* const known = followed_.next_call();
+  op.seconds = known == nullptr ? 0 : known->seconds;
   op.bytes = operator_bytes_;
-  ++calls_;
-  if (recording_ != nullptr) {
-    record(op, results);
-    op.seconds = script_.calls.back().seconds;
+  const std::span<const planner::Choice> choices = followed_.advance(op.op, results);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    results[i].retained_from = choices[i].retained_from;
   }
-}
-
-void BudgetStep::follow(const Tape::Operator& op, std::span<const Result> results) {
-  std::erase_if(candidates_, [&](Candidate& candidate) {
-    const auto difference = candidate.plan->script->difference(calls_, op.op, results);
-    candidate.difference += difference.value_or(0);
-    return !difference;
-  });
-  choose_plan();
-}
-
-void BudgetStep::choose_plan() {
-  const auto closest = std::min_element(
-      candidates_.begin(), candidates_.end(),
-      [](const Candidate& a, const Candidate& b) { return a.difference < b.difference; });
-  plan_ = closest == candidates_.end() ? nullptr : closest->plan;
-  difference_ = plan_ == nullptr ? 0 : closest->difference;
-}
-
-void BudgetStep::record(const Tape::Operator& op, std::span<const Result> results) {
-  StepRecorder& recorder = recording_->recorder();
-  const auto first = static_cast<std::uint32_t>(script_.values.size());
-  for (const Result& result : results) {
-    const planner::ValueId id = recorder.value_of(result.tensor);
-    script_.values.push_back({id, result.bytes});
-    if (!values_.contains(result.value)) {
-      values_.resize(result.value.number() + 1, planner::kNone);
-    }
-    values_[result.value] = id;
+  if (transcript_) {
+    op.seconds = transcript_->add(op, results, operator_bytes_);
   }
-  script_.calls.push_back({op.op, first, static_cast<std::uint32_t>(script_.values.size()),
-                           static_cast<float>(recorder.last_seconds()), operator_bytes_});
 }
 
 void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
-  if (recording_ != nullptr) {
-    nodes_ = nodes();
-    reads_.resize(values_.size());
+  if (transcript_) {
+    transcript_->end_forward(nodes());
   }
 }
 
@@ -240,70 +172,43 @@ void BudgetStep::begin_backward(const Tape& tape) {
     guard_.add(shared_from_this());
   }
   backward_ = hooks_internal::current_backward();
-  if (recording_ != nullptr) {
-    note_releases(tape);
+  if (transcript_) {
+    transcript_->note_releases(tape);
   }
 }
 
 void BudgetStep::note_read(TapeValueId value) {
-  if (recording_ != nullptr && values_.contains(value)) {
-    recording_->recorder().read(values_[value]);
-    if (reads_.contains(value)) {
-      ++reads_[value];
-    }
+  if (transcript_) {
+    transcript_->note_read(value);
   }
   keep_limit(0);
-}
-
-// Adds the nodes that backward has not come to.
-void BudgetStep::complete_recording() {
-  for (const std::vector<TapeValueId>& node : nodes_) {
-    const auto was_read = [this](TapeValueId value) {
-      return !reads_.contains(value) || reads_[value] > 0;
-    };
-    if (std::all_of(node.begin(), node.end(), was_read)) {
-      for (const TapeValueId value : node) {
-        if (reads_.contains(value)) {
-          --reads_[value];
-        }
-      }
-      continue;
-    }
-    std::vector<planner::ValueId> values;
-    for (const TapeValueId value : node) {
-      if (values_.contains(value)) {
-        values.push_back(values_[value]);
-      }
-    }
-    recording_->recorder().add_node(values);
-  }
 }
 
 std::int64_t BudgetStep::begin_node(std::string_view name) {
   const int backward = backward_;
   const bool is_known = backward >= 0 && backward == hooks_internal::current_backward() &&
-                        plan_ != nullptr && !is_over_;
-  return is_known ? node_.advance(plan_->script->nodes, name) : 0;
+                        followed_.plan() != nullptr && !is_over_;
+  return is_known ? node_.advance(followed_.plan()->script->nodes, name) : 0;
 }
 
 void BudgetStep::before_recomputed(const Tape::Operator& op) { keep_limit(op.bytes); }
 
 void BudgetStep::after_recomputed() {
-  if (recording_ != nullptr) {
+  if (transcript_) {
     synchronize(source_.device());  // its time is not the node's
   }
   keep_limit(node_.bytes());
 }
 
 void BudgetStep::begin_replay() {
-  if (recording_ != nullptr) {
-    recording_->recorder().pause();
+  if (transcript_) {
+    transcript_->recorder().pause();
   }
 }
 
 void BudgetStep::end_replay() {
-  if (recording_ != nullptr) {
-    recording_->recorder().resume();
+  if (transcript_) {
+    transcript_->recorder().resume();
   }
 }
 
@@ -317,34 +222,28 @@ void BudgetStep::end_backward() {
 }
 
 void BudgetStep::report() {
+  const std::shared_ptr<const StepPlan>& plan = followed_.plan();
   EndedStep step;
   step.bytes_before = bytes_before_;
-  step.plan = plan_;
-  step.difference = difference_;
+  step.plan = plan;
+  step.difference = followed_.difference();
   step.has_failed = has_failed_;
   step.measured.peak_bytes = peak_bytes_;
   step.measured.evicted_bytes = evicted_bytes_;
   step.measured.shortage_bytes = shortage_bytes_;
-  step.measured.has_other_sizes = plan_ != nullptr && difference_ > 0;
+  step.measured.has_other_sizes = plan != nullptr && step.difference > 0;
+  step.measured.is_recorded = transcript_.has_value();
   step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  if (plan_ != nullptr && difference_ == 0) {
+  if (plan != nullptr && step.difference == 0) {
     // The guard keeps a step of which more was to be expected within the limit.
-    step.measured.predicted_peak_bytes = std::min(plan_->peak_growth + bytes_before_, limit_bytes_);
-    step.measured.predicted_seconds = plan_->seconds;
-    step.measured.plain_seconds = plan_->plain_seconds;
-    step.measured.bound_seconds = plan_->bound_seconds;
+    step.measured.predicted_peak_bytes = std::min(plan->peak_growth + bytes_before_, limit_bytes_);
+    step.measured.predicted_seconds = plan->seconds;
+    step.measured.plain_seconds = plan->plain_seconds;
+    step.measured.bound_seconds = plan->bound_seconds;
   }
-  if (recording_ != nullptr) {
-    step.measured.is_recorded = true;
-    if (has_failed_) {
-      complete_recording();
-    }
-    RecordedStep recorded{std::move(script_), recording_->finish(), !has_failed_};
-    recording_.reset();
-    recorded.script.nodes = needs_of_nodes(recorded.trace);
-    if (is_valid(recorded.trace)) {
-      step.recorded = std::move(recorded);
-    }
+  if (transcript_) {
+    step.recorded = transcript_->finish(!has_failed_);
+    transcript_.reset();
   }
   state_->finish(std::move(step));
 }

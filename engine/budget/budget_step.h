@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -18,8 +19,10 @@
 
 #include "reprise/engine/budget/backward_nodes.h"
 #include "reprise/engine/budget/budget_state.h"
+#include "reprise/engine/budget/followed_plan.h"
 #include "reprise/engine/budget/memory_guard.h"
 #include "reprise/engine/budget/step_recording.h"
+#include "reprise/engine/budget/step_transcript.h"
 #include "reprise/engine/region/frame.h"
 #include "reprise/engine/tape/tape_retention.h"
 
@@ -64,7 +67,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void decide(Tape::Operator& op, std::span<Result> results) override;
   void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) override;
   bool retains_saved(const at::Tensor& tensor) const override {
-    return plan_ == nullptr || tensor.device() != source_.device();
+    return followed_.plan() == nullptr || tensor.device() != source_.device();
   }
   void begin_backward(const Tape& tape) override;
   void end_backward() override;
@@ -81,11 +84,6 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t foreseen_bytes(const OperatorCall& call) const;
   void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
   bool may_evict() const;
-  void follow(const Tape::Operator& op, std::span<const Result> results);
-  void choose_plan();
-  void record(const Tape::Operator& op, std::span<const Result> results);
-  void note_releases(const Tape& tape);
-  void complete_recording();
   void report();
 
   const std::shared_ptr<BudgetState> state_;
@@ -98,22 +96,10 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::weak_ptr<Frame> frame_;
 
   // Of forward's thread.
-  struct Candidate {
-    std::shared_ptr<const StepPlan> plan;
-    std::int64_t difference = 0;  // in bytes of values, so far
-  };
-  std::vector<Candidate> candidates_;     // that have all operators so far
-  std::shared_ptr<const StepPlan> plan_;  // the one that the step follows, or null
-  std::int64_t difference_ = 0;           // of that
-  std::size_t calls_ = 0;
+  FollowedPlan followed_;
   std::int64_t operator_bytes_ = 0;  // that the last operator has taken at once
   std::unique_ptr<c10::DebugInfoGuard> reports_;
-  std::shared_ptr<StepRecording> recording_;
-  StepScript script_;                                              // while it is recorded
-  base_internal::IdVector<TapeValueId, planner::ValueId> values_;  // likewise
-  // The values that each node of backward will read, and how often each has been read.
-  ReadsOfNodes nodes_;
-  base_internal::IdVector<TapeValueId, int> reads_;
+  std::optional<StepTranscript> transcript_;  // while the step is recorded
 
   std::atomic<bool> is_in_forward_ = true;
   const StepRecording* is_recorded_by_ = nullptr;  // to compare

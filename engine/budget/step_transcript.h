@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A step within a budget as it is written down: its trace, and which values of the trace the
+// operators of its tape make.
+#ifndef REPRISE_ENGINE_BUDGET_STEP_TRANSCRIPT_H_
+#define REPRISE_ENGINE_BUDGET_STEP_TRANSCRIPT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/budget/step_recording.h"
+#include "reprise/engine/budget/step_script.h"
+#include "reprise/engine/tape/tape_retention.h"
+
+namespace reprise::engine_internal {
+
+// Of forward's thread until end_forward(), then one thread of backward at a time.
+class StepTranscript {
+ public:
+  explicit StepTranscript(std::shared_ptr<StepRecording> recording)
+      : recording_(std::move(recording)) {}
+
+  StepRecorder& recorder() { return recording_->recorder(); }
+
+  // The program has let go of values that nothing but the tape holds.
+  void note_releases(const Tape& tape);
+  // An operator has run, and has taken `bytes` at once. Returns its time in seconds.
+  float add(const Tape::Operator& op, std::span<const TapeRetention::Result> results,
+            std::int64_t bytes);
+  void end_forward(TapeRetention::ReadsOfNodes nodes);
+  void note_read(TapeValueId value);
+
+  // Returns the step; nothing if other threads have disturbed the recording. To be called once.
+  // is_whole: backward has come to its end.
+  std::optional<RecordedStep> finish(bool is_whole);
+
+ private:
+  void add_remaining_nodes();
+  bool is_read(TapeValueId value) const { return !reads_.contains(value) || reads_[value] > 0; }
+
+  std::shared_ptr<StepRecording> recording_;
+  StepScript script_;
+  base_internal::IdVector<TapeValueId, planner::ValueId> values_;
+  TapeRetention::ReadsOfNodes nodes_;                // that backward will come to
+  base_internal::IdVector<TapeValueId, int> reads_;  // so far
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_STEP_TRANSCRIPT_H_
