@@ -21,6 +21,7 @@
 namespace reprise {
 
 using engine_internal::CpuAllocationObserver;
+using engine_internal::raise;
 
 namespace {
 
@@ -98,13 +99,6 @@ std::int64_t reserve(std::int64_t bytes) {
                                                       std::memory_order_relaxed)) {
       return current + bytes;
     }
-  }
-}
-
-void raise(std::atomic<std::int64_t>& peak, std::int64_t current) {
-  std::int64_t known = peak.load(std::memory_order_relaxed);
-  while (known < current &&
-         !peak.compare_exchange_weak(known, current, std::memory_order_relaxed)) {
   }
 }
 
@@ -228,7 +222,7 @@ void report_cpu_blocks(bool enabled) {
   counters.reports_blocks.store(enabled, std::memory_order_release);
 }
 
-CpuPeak take_cpu_peak() {
+MemoryPeak take_cpu_peak() {
   const std::int64_t current = counters.current.load(std::memory_order_relaxed);
   return {counters.taken_peak.exchange(current, std::memory_order_relaxed), current};
 }

@@ -22,12 +22,6 @@ struct Growth {
 };
 thread_local Growth t_growth;
 
-void raise(std::atomic<std::int64_t>& peak, std::int64_t bytes) {
-  std::int64_t known = peak.load();
-  while (known < bytes && !peak.compare_exchange_weak(known, bytes)) {
-  }
-}
-
 c10::DebugInfoKind kind_of_reports() { return c10::DebugInfoKind::PROFILER_STATE; }
 
 struct OneReport final : c10::MemoryReportingInfoBase {

@@ -14,10 +14,7 @@ class CountedCpuMemory final : public MemorySource {
   CountedCpuMemory() : MemorySource(c10::Device(c10::kCPU)) {}
 
   std::int64_t bytes_in_use() override { return cpu_memory().current_bytes; }
-  MemoryPeak take_peak() override {
-    const CpuPeak peak = take_cpu_peak();
-    return {peak.peak_bytes, peak.current_bytes};
-  }
+  MemoryPeak take_peak() override { return take_cpu_peak(); }
   void set_limit(std::int64_t bytes) override { set_cpu_soft_limit(bytes); }
   bool keeps_limit() const override { return true; }
   std::int64_t shortage(std::int64_t /*bytes*/) override { return 0; }

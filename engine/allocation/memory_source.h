@@ -13,12 +13,20 @@
 #include <c10/core/Device.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 namespace reprise::engine_internal {
 
 inline constexpr std::int64_t kNoLimit = INT64_MAX;
+
+// Raises `peak` to `bytes`, unless it is higher.
+inline void raise(std::atomic<std::int64_t>& peak, std::int64_t bytes) {
+  std::int64_t known = peak.load(std::memory_order_relaxed);
+  while (known < bytes && !peak.compare_exchange_weak(known, bytes, std::memory_order_relaxed)) {
+  }
+}
 
 struct MemoryPeak {
   std::int64_t peak_bytes;     // since the last call

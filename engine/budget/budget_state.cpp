@@ -52,12 +52,7 @@ bool BudgetState::is_close_enough(const EndedStep& step) const {
 }
 
 void BudgetState::learn(EndedStep step) {
-  KnownStep* const known = step.plan == nullptr ? nullptr : known_step_of(*step.plan);
-  if (known != nullptr) {
-    const auto place = std::find_if(known_.begin(), known_.end(),
-                                    [&](const auto& each) { return each.get() == known; });
-    std::rotate(known_.begin(), place, place + 1);
-  }
+  KnownStep* const known = step.plan == nullptr ? nullptr : bring_to_front(*step.plan);
   if (known == nullptr || step.difference > 0) {
     // Recorded next time, unless the plan of a step with other sizes does.
     is_to_record_ = known == nullptr || !is_close_enough(step);
@@ -79,10 +74,14 @@ void BudgetState::learn(EndedStep step) {
   is_to_record_ = known->recordings() < kRecordings;
 }
 
-KnownStep* BudgetState::known_step_of(const StepPlan& plan) {
+KnownStep* BudgetState::bring_to_front(const StepPlan& plan) {
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&](const auto& known) { return known->is_of(plan); });
-  return found == known_.end() ? nullptr : found->get();
+  if (found == known_.end()) {
+    return nullptr;
+  }
+  std::rotate(known_.begin(), found, found + 1);
+  return known_.front().get();
 }
 
 std::optional<BudgetedStep> BudgetState::last_step() const {
@@ -109,10 +108,9 @@ std::string BudgetState::explain(const std::string& op) {
   return known == nullptr ? "" : known->explain(op);
 }
 
-std::optional<planner::Trace> BudgetState::trace() {
+std::optional<planner::Trace> BudgetState::trace() const {
   const MutexLock lock(mutex_);
-  KnownStep* const known = latest();
-  return known == nullptr ? std::nullopt : std::optional(known->trace());
+  return known_.empty() ? std::nullopt : std::optional(known_.front()->trace());
 }
 
 }  // namespace reprise::engine_internal

@@ -57,12 +57,13 @@ class BudgetState {
   std::optional<BudgetedStep> last_step() const;
   std::string report();
   std::string explain(const std::string& op);
-  std::optional<planner::Trace> trace();
+  std::optional<planner::Trace> trace() const;
 
  private:
   // Returns the step that was known last, with a plan for its next run; null if none is.
   KnownStep* latest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  KnownStep* known_step_of(const StepPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the step of the plan, which is the latest now; null if it is no longer known.
+  KnownStep* bring_to_front(const StepPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_close_enough(const EndedStep& step) const;
 
@@ -72,7 +73,7 @@ class BudgetState {
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);
-  std::int64_t last_bytes_before_ ABSL_GUARDED_BY(mutex_) = 0;  // that step
+  std::int64_t last_bytes_before_ ABSL_GUARDED_BY(mutex_) = 0;  // of that step
   bool is_to_record_ ABSL_GUARDED_BY(mutex_) = true;
 };
 

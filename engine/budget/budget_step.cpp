@@ -55,11 +55,7 @@ bool BudgetStep::is_on_its_thread() const {
                         : hooks_internal::current_backward() >= 0;
 }
 
-void BudgetStep::raise_peak(std::int64_t bytes) {
-  std::int64_t known = peak_bytes_.load();
-  while (known < bytes && !peak_bytes_.compare_exchange_weak(known, bytes)) {
-  }
-}
+void BudgetStep::raise_peak(std::int64_t bytes) { raise(peak_bytes_, bytes); }
 
 // Another thread would pause the recording of this one's operators.
 bool BudgetStep::may_evict() const {
@@ -149,12 +145,12 @@ void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* ne
 }
 
 void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
-  const StepScript::Call* const known = followed_.next_call();
-  op.seconds = known == nullptr ? 0 : known->seconds;
   op.bytes = operator_bytes_;
-  const std::span<const planner::Choice> choices = followed_.advance(op.op, results);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    results[i].retained_from = choices[i].retained_from;
+  if (const StepScript::Call* const known = followed_.advance(op.op, results)) {
+    op.seconds = known->seconds;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      results[i].retained_from = followed_.plan()->choices[known->first_value + i].retained_from;
+    }
   }
   if (transcript_) {
     op.seconds = transcript_->add(op, results, operator_bytes_);

@@ -27,19 +27,17 @@ const StepScript::Call* FollowedPlan::next_call() const {
   return has_next ? &plan_->script->calls[calls_] : nullptr;
 }
 
-std::span<const planner::Choice> FollowedPlan::advance(
-    const c10::OperatorHandle& op, std::span<const TapeRetention::Result> results) {
-  const std::size_t call = calls_++;
+const StepScript::Call* FollowedPlan::advance(const c10::OperatorHandle& op,
+                                              std::span<const TapeRetention::Result> results) {
   std::erase_if(candidates_, [&](Candidate& candidate) {
-    const auto difference = candidate.plan->script->difference(call, op, results);
+    const auto difference = candidate.plan->script->difference(calls_, op, results);
     candidate.difference += difference.value_or(0);
     return !difference;
   });
   choose();
-  if (plan_ == nullptr) {
-    return {};
-  }
-  return {plan_->choices.data() + plan_->script->calls[call].first_value, results.size()};
+  const StepScript::Call* const call = next_call();
+  ++calls_;
+  return call;
 }
 
 void FollowedPlan::end_forward() {

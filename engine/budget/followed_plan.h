@@ -30,9 +30,9 @@ class FollowedPlan {
   // Returns the call of the plan's step that is next; null if there is none.
   const StepScript::Call* next_call() const;
 
-  // The next operator has run. Returns the plan's choices for its results; empty without a plan.
-  std::span<const planner::Choice> advance(const c10::OperatorHandle& op,
-                                           std::span<const TapeRetention::Result> results);
+  // The next operator has run. Returns it as a call of the plan's step; null without a plan.
+  const StepScript::Call* advance(const c10::OperatorHandle& op,
+                                  std::span<const TapeRetention::Result> results);
   // There is no further operator.
   void end_forward();
 
