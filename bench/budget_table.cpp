@@ -48,14 +48,7 @@ struct Subject {
 };
 
 Subject row_of_blocks(std::string name, Model model) {
-  auto forward = [model] {
-    at::Tensor h = model.enter();
-    for (const Block& block : model.blocks) {
-      h = block(h);
-    }
-    return model.loss(h);
-  };
-  return {std::move(name), model.module, std::move(forward)};
+  return {std::move(name), model.module, [model] { return run_plainly(model); }};
 }
 
 Subject from_zoo(const std::string& name, std::int64_t scale) {

@@ -158,13 +158,7 @@ Json measure_on_cuda(int rounds) {
   const c10::Device device(c10::DeviceType::CUDA, 0);
   torch::manual_seed(0);
   const Model model = gpt::make(/*fused=*/true, gpt::Size::kLarge, device);
-  const Forward forward = [&] {
-    at::Tensor h = model.enter();
-    for (const Block& block : model.blocks) {
-      h = block(h);
-    }
-    return model.loss(h);
-  };
+  const Forward forward = [&] { return run_plainly(model); };
   const std::vector<Variant> all = variants(HostOptions{}.max_in_flight_bytes);
   Json steps = interleaved_steps(all, forward, device, rounds);
   return {{"step_ms", std::move(steps)}, {"peak_bytes", peaks(all, forward, device)}};

@@ -27,6 +27,20 @@ struct Model {
   std::function<at::Tensor(const at::Tensor&)> loss = {};  // of the last block's result
 };
 
+using BlockRunner = std::function<at::Tensor(const Block& block, const at::Tensor& h)>;
+
+// Return the loss of a step; run_plainly() without regions.
+inline at::Tensor run_blocks(const Model& model, const BlockRunner& run) {
+  at::Tensor h = model.enter();
+  for (const Block& block : model.blocks) {
+    h = run(block, h);
+  }
+  return model.loss(h);
+}
+inline at::Tensor run_plainly(const Model& model) {
+  return run_blocks(model, [](const Block& block, const at::Tensor& h) { return block(h); });
+}
+
 // The modules of a list, all of one class, as blocks. The list must outlive them.
 template <class Impl>
 std::vector<Block> blocks_of(const torch::nn::ModuleList& modules) {

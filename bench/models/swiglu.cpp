@@ -4,6 +4,7 @@
 // Blocks of fused attention and a gated layer, as in pytorch#197838.
 #include <vector>
 
+#include "bench/models/language_model.h"
 #include "bench/models/model.h"
 
 namespace reprise::bench::swiglu {
@@ -47,36 +48,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-struct NetworkImpl : torch::nn::Module {
-  explicit NetworkImpl(const Shape& shape)
-      : embedding(
-            register_module("embedding", torch::nn::Embedding(shape.vocabulary, shape.width))) {
-    for (int layer = 0; layer < shape.layers; ++layer) {
-      blocks->push_back(Block(shape));
-    }
-    register_module("blocks", blocks);
-    head = register_module("head", torch::nn::Linear(shape.width, shape.vocabulary));
-  }
-
-  torch::nn::Embedding embedding;
-  torch::nn::ModuleList blocks;
-  torch::nn::Linear head = nullptr;
-};
-TORCH_MODULE(Network);
-
 Model make(const Shape& shape) {
-  Network network(shape);
-  const at::Tensor tokens =
-      torch::randint(shape.vocabulary, {shape.batch, shape.tokens + 1}, torch::kInt64);
-  Model model{.module = network.ptr()};
-  model.enter = [network, inputs = tokens.narrow(1, 0, shape.tokens)]() mutable {
-    return network->embedding(inputs);
-  };
-  model.blocks = blocks_of<BlockImpl>(network->blocks);
-  model.loss = [network, targets = tokens.narrow(1, 1, shape.tokens)](const at::Tensor& h) mutable {
-    return torch::nn::functional::cross_entropy(network->head(h).flatten(0, 1), targets.flatten());
-  };
-  return model;
+  return make_language_model<Block>(shape, shape.batch, shape.tokens);
 }
 
 }  // namespace reprise::bench::swiglu

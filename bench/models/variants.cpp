@@ -11,20 +11,6 @@
 namespace reprise::bench {
 namespace {
 
-using BlockRunner = std::function<at::Tensor(const Block& block, const at::Tensor& h)>;
-
-at::Tensor run_blocks(const Model& model, const BlockRunner& run) {
-  at::Tensor h = model.enter();
-  for (const Block& block : model.blocks) {
-    h = run(block, h);
-  }
-  return model.loss(h);
-}
-
-at::Tensor run_plainly(const Model& model) {
-  return run_blocks(model, [](const Block& block, const at::Tensor& h) { return block(h); });
-}
-
 at::Tensor run_twice(const Model& model) {
   run_plainly(model);
   return run_plainly(model);

@@ -39,13 +39,7 @@ class SwigluBudgetTest : public ::testing::Test {
     activations_ = cpu_memory().current_bytes - before_;
   }
 
-  at::Tensor forward() const {
-    at::Tensor h = model_.enter();
-    for (const bench::Block& block : model_.blocks) {
-      h = block(h);
-    }
-    return model_.loss(h);
-  }
+  at::Tensor forward() const { return bench::run_plainly(model_); }
 
   // Their memory is there before each step, so that a budget is for activations.
   void zero_gradients() const { model_.module->zero_grad(/*set_to_none=*/false); }
