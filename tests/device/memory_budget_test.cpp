@@ -21,6 +21,7 @@
 #include "reprise/engine/region/frame.h"
 #include "reprise/engine/step_profile_guard.h"
 #include "tests/device/device_cases.h"
+#include "tests/testing/within_budget.h"
 
 namespace reprise::device_budget_test {
 namespace {
@@ -81,13 +82,7 @@ class DeviceBudgetTest : public ::testing::Test {
     reset(weights);
     settled_device_bytes();
     testing::reset_peak_device_bytes();
-    at::Tensor loss;
-    if (budget == nullptr) {
-      loss = forward(weights);
-    } else {
-      BudgetScope scope(*budget);
-      loss = forward(weights);
-    }
+    at::Tensor loss = testing::within(budget, [&] { return forward(weights); });
     loss.backward();
     loss.reset();
     const std::int64_t peak = testing::peak_device_bytes();
@@ -231,14 +226,7 @@ TEST_F(DeviceBudgetTest, SeveralBackwards) {
   const Tensors weights = this->weights(5);
   const at::Tensor x = batch();
   const auto grads = [&](MemoryBudget* budget) {
-    at::Tensor loss;
-    {
-      std::optional<BudgetScope> scope;
-      if (budget != nullptr) {
-        scope.emplace(*budget);
-      }
-      loss = layers(weights, x);
-    }
+    const at::Tensor loss = testing::within(budget, [&] { return layers(weights, x); });
     Tensors found = torch::autograd::grad({loss}, weights, {}, /*retain_graph=*/true);
     for (const at::Tensor& again : torch::autograd::grad({loss}, weights)) {
       found.push_back(again);

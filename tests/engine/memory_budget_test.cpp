@@ -15,6 +15,7 @@
 #include "reprise/engine/value_annotations.h"
 #include "reprise/planner/largest_batch.h"
 #include "tests/engine/under_policies.h"
+#include "tests/testing/within_budget.h"
 
 namespace reprise::testing::memory_budget_test {
 namespace {
@@ -56,13 +57,7 @@ class MemoryBudgetTest : public UnderPolicies {
     }
     torch::manual_seed(5);
     reset_peak_cpu_memory();
-    at::Tensor loss;
-    if (budget == nullptr) {
-      loss = forward(weights);
-    } else {
-      BudgetScope scope(*budget);
-      loss = forward(weights);
-    }
+    const at::Tensor loss = within(budget, [&] { return forward(weights); });
     loss.backward();
     Outcome outcome;
     outcome.peak_bytes = cpu_memory().peak_bytes;
@@ -291,14 +286,7 @@ TEST_F(MemoryBudgetTest, SeveralBackwards) {
   const at::Tensor x = torch::randn({512, kWidth});
   const auto grads = [&](MemoryBudget* budget) {
     torch::manual_seed(5);
-    at::Tensor loss;
-    {
-      std::optional<BudgetScope> scope;
-      if (budget != nullptr) {
-        scope.emplace(*budget);
-      }
-      loss = layers(weights, x);
-    }
+    const at::Tensor loss = within(budget, [&] { return layers(weights, x); });
     Tensors first = torch::autograd::grad({loss}, weights, {}, true, /*create_graph=*/true);
     Tensors again = torch::autograd::grad({loss}, weights, {}, /*retain_graph=*/true);
     const at::Tensor norm = first[0].square().sum() + first[3].square().sum();

@@ -11,6 +11,7 @@
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "tests/engine/under_policies.h"
 #include "tests/property/random_program.h"
+#include "tests/testing/within_budget.h"
 
 namespace reprise::testing::budget_programs_test {
 namespace {
@@ -37,17 +38,12 @@ class BudgetProgramsTest : public UnderPolicies {
     const at::Tensor outside = torch::randn({4});
     const std::int64_t before = cpu_memory().current_bytes;
     reset_peak_cpu_memory();
-    at::Tensor root;
     Outcome found;
-    {
-      std::optional<BudgetScope> scope;
-      if (budget != nullptr) {
-        scope.emplace(*budget);
-      }
+    const at::Tensor root = within(budget, [&] {
       const Tensors results = program.run(form, leaves, outside);
-      root = results[0].sum();
       found.tensors.push_back(results[0].detach());
-    }
+      return results[0].sum();
+    });
     Tensors gradients;
     if (twice) {
       torch::autograd::grad({root}, leaves, {}, /*retain_graph=*/true);
