@@ -5,6 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -52,6 +53,9 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
                                          ", max_overhead is ", options.max_overhead.value_or(0),
                                          "; neither may be negative"));
   }
+  if (std::count(options.stores.begin(), options.stores.end(), nullptr) > 0) {
+    throw std::invalid_argument("[memory_budget] a store is null");
+  }
   const c10::Device device = with_index(options.device);
   if (device.is_cpu()) {
     install_cpu_memory_counter();
@@ -59,7 +63,8 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
   static_cast<void>(engine_internal::memory_source(device).bytes_in_use());  // or it throws
   engine_internal::observe_backwards();
   state_ = std::make_shared<BudgetState>(
-      BudgetAim{.peak_bytes = options.peak_bytes, .max_overhead = options.max_overhead}, device);
+      BudgetAim{.peak_bytes = options.peak_bytes, .max_overhead = options.max_overhead}, device,
+      std::move(options.stores));
 }
 
 MemoryBudget::~MemoryBudget() = default;

@@ -40,8 +40,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reprise/base/export.h"
+#include "reprise/hooks/activation_store.h"
 #include "reprise/planner/trace.h"
 
 namespace reprise {
@@ -73,6 +75,14 @@ struct MemoryBudgetOptions {
   // Whose memory it is. Without an index: the current one of its kind. Needs an allocator of
   // LibTorch's kind, with statistics (c10::DeviceAllocator) or reports to profilers.
   c10::Device device = c10::Device(c10::kCPU);
+
+  // Where plans may put tensors that the step's memory has no room for, if that takes less time
+  // than to compute them again: stores::host(), disk(), packed(), compressed() or others, and
+  // combinations by `|`. Their rates, and how small they make the results of each operator, are
+  // measured with samples in the second step, and used from the third one on. A store that is not
+  // exact makes gradients inexact. Not for stores that communicate: each rank has a plan of its
+  // own.
+  std::vector<std::shared_ptr<ActivationStore>> stores = {};
 };
 
 // What is known of a step that has ended.
@@ -80,6 +90,7 @@ struct BudgetedStep {
   std::int64_t peak_bytes = 0;      // measured
   std::int64_t evicted_bytes = 0;   // by the guard, beyond the plan
   std::int64_t shortage_bytes = 0;  // the most that the guard had to find at once
+  std::int64_t stored_bytes = 0;    // put into stores
   double seconds = 0;               // of the host, from the scope's begin to the end of backward
   bool is_recorded = false;         // its time includes the cost of that
   bool has_other_sizes = false;     // it followed the plan of a step that only differs in sizes
@@ -97,8 +108,8 @@ struct BudgetedStep {
 class REPRISE_API MemoryBudget {
  public:
   // Throws: std::invalid_argument unless exactly one of peak_bytes and max_overhead is set, to a
-  //   value above 0, or not below 0; c10::Error if there is no such device, or if its allocator
-  //   tells nothing of its memory.
+  //   value above 0, or not below 0, or if a store is null; c10::Error if there is no such device,
+  //   or if its allocator tells nothing of its memory.
   explicit MemoryBudget(MemoryBudgetOptions options);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;

@@ -27,13 +27,24 @@ namespace reprise::planner {
 // Where a value can be between forward and backward, other than whole in the step's own memory.
 struct StoreOption {
   std::string name = {};
-  double retained_fraction = 0;     // of a value's bytes, in the step's own memory
+  double retained_fraction = 0;  // of a value's bytes, in the step's own memory
+  // The same by value, where it depends on the value; 1: not to be put there. Empty: it does not.
+  std::vector<float> retained_fractions = {};
   double put_seconds_per_byte = 0;  // to bring a value there
   double get_seconds_per_byte = 0;  // and back
   double latency_seconds = 0;       // per value and direction
   bool is_overlapped = false;  // copies run beside the computation, one at a time per direction
   std::int64_t smallest_bytes = 0;  // smaller values cannot be put there
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();  // of all values in it
+
+  double fraction_of(ValueId value) const {
+    return retained_fractions.empty() ? retained_fraction : retained_fractions.at(value);
+  }
+  // Returns whether a value of `bytes` may be put there.
+  bool takes(ValueId value, std::int64_t bytes) const {
+    return bytes >= smallest_bytes && bytes <= capacity_bytes &&
+           (retained_fractions.empty() || retained_fractions.at(value) < 1);
+  }
 };
 
 // A value is made once in forward, and once more each time that it is recomputed.

@@ -210,6 +210,26 @@ std::vector<ScheduledRun> Simulator::schedule(const Plan& plan) const {
   return schedule;
 }
 
+std::vector<Fetch> Simulator::fetches(const Plan& plan) const {
+  const SimulatedStep step(trace(), stores(), impl_->facts, plan);
+  std::vector<Fetch> fetches;
+  if (!step.is_valid()) {
+    return fetches;
+  }
+  const std::vector<Run>& runs = step.execution().runs();
+  for (const Absence& absence : step.traffic().absences()) {
+    const ValueId value = step.execution().copies()[absence.copy].value;
+    if (stores()[plan.choices[value].store].is_overlapped) {
+      const Run& run = runs[absence.back_at];
+      const OperatorId op = run.requested_by == kNone ? run.op : run.requested_by;
+      fetches.push_back({value, std::max(op, trace().backward_begin)});
+    }
+  }
+  std::stable_sort(fetches.begin(), fetches.end(),
+                   [](const Fetch& a, const Fetch& b) { return a.before < b.before; });
+  return fetches;
+}
+
 Plan Simulator::reduced(const Plan& plan) const {
   const SimulatedStep step(trace(), stores(), impl_->facts, plan);
   if (!step.is_valid()) {

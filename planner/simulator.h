@@ -44,7 +44,7 @@ struct Simulation {
   std::vector<std::int64_t> stored_bytes;  // by store, of the values in it
 
   // False: a value of an operator that cannot be recomputed is needed and not there, or a store is
-  // beyond its capacity, or is given a value that is too small for it. Then the other members say
+  // beyond its capacity, or is given a value that it does not take. Then the other members say
   // nothing.
   bool is_valid = true;
 };
@@ -57,6 +57,12 @@ struct ScheduledRun {
   std::int64_t retained_bytes = 0;  // of these, values of forward that backward needs
   std::int64_t recomputed_bytes = 0;
   std::int64_t workspace_bytes = 0;
+};
+
+// A value's way back from a store, beside the computation.
+struct Fetch {
+  ValueId value = kNone;
+  OperatorId before = kNone;  // the operator of backward before which it begins
 };
 
 class REPRISE_API Simulator {
@@ -79,6 +85,10 @@ class REPRISE_API Simulator {
   // Returns the values in memory at the peak, by descending bytes. Empty for a plan that is not
   // valid.
   std::vector<ValueId> live_at_peak(const Plan& plan) const;
+
+  // Returns when to begin to bring values back, in order, from stores that copy beside the
+  // computation. Empty for a plan that is not valid.
+  std::vector<Fetch> fetches(const Plan& plan) const;
 
   // Returns the plan without what has no effect: a value that backward does not use is not
   // retained. The same step, and the plan to carry out. The plan itself if it is not valid.

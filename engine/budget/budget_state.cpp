@@ -35,11 +35,24 @@ bool BudgetState::is_to_record() const {
   return is_to_record_;
 }
 
+StoreRates BudgetState::rates() const {
+  const MutexLock lock(mutex_);
+  return rates_;
+}
+
 void BudgetState::finish(EndedStep step) {
   const MutexLock lock(mutex_);
   last_ = step.measured;
   last_bytes_before_ = step.bytes_before;
   learn(std::move(step));
+}
+
+void BudgetState::note_failed_forward(const StepPlan& plan) {
+  const MutexLock lock(mutex_);
+  KnownStep* const known = bring_to_front(plan);
+  if (known != nullptr && !plan.stores.empty()) {
+    known->leave_stores();
+  }
 }
 
 // Returns whether a step with other sizes needs no plan of its own.
@@ -52,24 +65,29 @@ bool BudgetState::is_close_enough(const EndedStep& step) const {
 }
 
 void BudgetState::learn(EndedStep step) {
+  if (step.rates) {
+    rates_ = std::move(*step.rates);
+  }
   KnownStep* const known = step.plan == nullptr ? nullptr : bring_to_front(*step.plan);
   if (known == nullptr || step.difference > 0) {
     // Recorded next time, unless the plan of a step with other sizes does.
     is_to_record_ = known == nullptr || !is_close_enough(step);
     if (step.recorded) {
-      known_.insert(known_.begin(), std::make_unique<KnownStep>(std::move(*step.recorded)));
+      known_.insert(known_.begin(), std::make_unique<KnownStep>(std::move(*step.recorded), rates_));
       known_.resize(std::min(known_.size(), kMostKnownSteps));
     }
     return;
   }
-  if (!step.has_failed) {
+  if (step.has_failed && !step.plan->stores.empty()) {
+    known->leave_stores();  // whose threads may take longer than measured
+  } else if (!step.has_failed) {
     known->calibrate(*step.plan, {.growth = step.measured.peak_bytes - step.bytes_before,
                                   .shortage_bytes = step.measured.shortage_bytes,
                                   .seconds = step.recorded ? std::nullopt
                                                            : std::optional(step.measured.seconds)});
   }
   if (step.recorded) {
-    known->add_recording(std::move(*step.recorded));
+    known->add_recording(std::move(*step.recorded), rates_);
   }
   is_to_record_ = known->recordings() < kRecordings;
 }

@@ -12,11 +12,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/budget/store_probe.h"
+#include "reprise/engine/budget/store_rates.h"
 #include "reprise/engine/memory_budget.h"
 
 namespace reprise::engine_internal {
@@ -31,16 +34,21 @@ struct EndedStep {
   std::int64_t bytes_before;
   bool has_failed;  // it has exceeded the budget
   std::optional<RecordedStep> recorded;
+  std::optional<StoreRates> rates;  // learnt in it
 };
 
 // Thread-safe.
 class BudgetState {
  public:
-  // device: whose memory it is; with an index, unless it is the CPU.
-  BudgetState(BudgetAim aim, c10::Device device) : aim_(aim), device_(device) {}
+  // device: whose memory it is; with an index, unless it is the CPU. stores: that plans may use.
+  BudgetState(BudgetAim aim, c10::Device device, Stores stores)
+      : aim_(aim), device_(device), stores_(std::move(stores)), rates_(stores_.size()) {}
 
   const BudgetAim& aim() const { return aim_; }
   c10::Device device() const { return device_; }
+  const Stores& stores() const { return stores_; }
+  // Returns what is known of them.
+  StoreRates rates() const;
 
   // Returns a plan for each step that the next one may be, the latest first. Plans as needed.
   StepPlans plans_for(std::int64_t bytes_before);
@@ -48,6 +56,9 @@ class BudgetState {
   bool is_to_record() const;
 
   void finish(EndedStep step);
+
+  // Forward of a step that follows this plan has exceeded the budget.
+  void note_failed_forward(const StepPlan& plan);
 
   // A step has exceeded the budget.
   void note_failure() { has_failed_ = true; }
@@ -69,9 +80,11 @@ class BudgetState {
 
   const BudgetAim aim_;
   const c10::Device device_;
+  const Stores stores_;
   std::atomic<bool> has_failed_ = false;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
+  StoreRates rates_ ABSL_GUARDED_BY(mutex_);
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);
   std::int64_t last_bytes_before_ ABSL_GUARDED_BY(mutex_) = 0;  // of that step
   bool is_to_record_ ABSL_GUARDED_BY(mutex_) = true;

@@ -23,11 +23,15 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
       limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
                                               : state_->aim().peak_bytes),
       bytes_before_(source_.bytes_in_use()),
-      followed_(state_->plans_for(bytes_before_)) {
+      followed_(state_->plans_for(bytes_before_)),
+      stored_(std::make_shared<StoredValues>(guard_, limit_bytes_)) {
   std::shared_ptr<StepRecording> recording;
   if (state_->is_to_record() && (recording = StepRecording::begin(source_))) {
     is_recorded_by_ = recording.get();
     transcript_.emplace(recording);
+    if (!state_->stores().empty()) {
+      probe_.emplace(state_->stores(), state_->rates());
+    }
   }
   reports_ = source_.observe(recording);
   start_ = Clock::now();
@@ -46,6 +50,9 @@ void BudgetStep::end_forward(bool is_whole) {
   if (!is_whole) {
     is_over_ = true;
     transcript_.reset();
+    if (has_failed_ && followed_.plan() != nullptr) {
+      state_->note_failed_forward(*followed_.plan());
+    }
   }
   followed_.end_forward();
 }
@@ -74,10 +81,14 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   const std::int64_t at_least = followed_.plan() == nullptr ? bytes + limit_bytes_ / kShare : bytes;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
-  const std::int64_t freed = frame->evict(at_least, source_.device());
+  const std::int64_t departed = stored_->wait_for_departures(bytes);
+  if (departed >= bytes) {
+    return departed;
+  }
+  const std::int64_t freed = frame->evict(at_least - departed, source_.device());
   evicted_bytes_ += freed;
   shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
-  return freed;
+  return departed + freed;
 }
 
 void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
@@ -148,12 +159,45 @@ void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
   op.bytes = operator_bytes_;
   if (const StepScript::Call* const known = followed_.advance(op.op, results)) {
     op.seconds = known->seconds;
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i].retained_from = followed_.plan()->choices[known->first_value + i].retained_from;
-    }
+    follow(*known, results);
   }
   if (transcript_) {
     op.seconds = transcript_->add(op, results, operator_bytes_);
+    sample(op, results);
+  }
+}
+
+// A recorded step uses no stores: its trace is that of a plain one.
+void BudgetStep::follow(const StepScript::Call& known, std::span<Result> results) {
+  const StepPlan& plan = *followed_.plan();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto number = static_cast<std::uint32_t>(known.first_value + i);
+    const planner::Choice choice = plan.choices[number];
+    results[i].retained_from = choice.retained_from;
+    if (plan.stores.empty() || transcript_) {
+      continue;
+    }
+    stored_->note_result(number, results[i].value);
+    if (choice.store != planner::kNone) {
+      results[i].store =
+          stored_->store_for(number, state_->stores()[choice.store], plan.stores[choice.store]);
+    }
+  }
+}
+
+// With memory that is free even at the step's peak.
+void BudgetStep::sample(const Tape::Operator& op, std::span<const Result> results) {
+  if (!probe_ || followed_.plan() == nullptr) {
+    return;
+  }
+  begin_replay();
+  const absl::Cleanup is_done = [this] { end_replay(); };
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].tensor.device() == source_.device()) {
+      const std::int64_t most =
+          std::min(limit_bytes_, bytes_before_ + followed_.plan()->peak_growth);
+      probe_->look_at(op.op, i, results[i].tensor, most - source_.bytes_in_use());
+    }
   }
 }
 
@@ -176,6 +220,9 @@ void BudgetStep::begin_backward(const Tape& tape) {
 void BudgetStep::note_read(TapeValueId value) {
   if (transcript_) {
     transcript_->note_read(value);
+  }
+  if (followed_.plan() != nullptr && !followed_.plan()->fetches.empty()) {
+    stored_->note_read(value, *followed_.plan());
   }
   keep_limit(0);
 }
@@ -227,6 +274,7 @@ void BudgetStep::report() {
   step.measured.peak_bytes = peak_bytes_;
   step.measured.evicted_bytes = evicted_bytes_;
   step.measured.shortage_bytes = shortage_bytes_;
+  step.measured.stored_bytes = stored_->stored_bytes();
   step.measured.has_other_sizes = plan != nullptr && step.difference > 0;
   step.measured.is_recorded = transcript_.has_value();
   step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
@@ -240,6 +288,9 @@ void BudgetStep::report() {
   if (transcript_) {
     step.recorded = transcript_->finish(!has_failed_);
     transcript_.reset();
+  }
+  if (probe_) {
+    step.rates = probe_->rates();
   }
   state_->finish(std::move(step));
 }

@@ -23,6 +23,8 @@
 #include "reprise/engine/budget/memory_guard.h"
 #include "reprise/engine/budget/step_recording.h"
 #include "reprise/engine/budget/step_transcript.h"
+#include "reprise/engine/budget/store_probe.h"
+#include "reprise/engine/budget/stored_values.h"
 #include "reprise/engine/region/frame.h"
 #include "reprise/engine/tape/tape_retention.h"
 
@@ -84,6 +86,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t foreseen_bytes(const OperatorCall& call) const;
   void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
   bool may_evict() const;
+  void follow(const StepScript::Call& known, std::span<Result> results);
+  void sample(const Tape::Operator& op, std::span<const Result> results);
   void report();
 
   const std::shared_ptr<BudgetState> state_;
@@ -100,10 +104,12 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t operator_bytes_ = 0;  // that the last operator has taken at once
   std::unique_ptr<c10::DebugInfoGuard> reports_;
   std::optional<StepTranscript> transcript_;  // while the step is recorded
+  std::optional<StoreProbe> probe_;           // of stores, while a planned step is recorded
 
   std::atomic<bool> is_in_forward_ = true;
   const StepRecording* is_recorded_by_ = nullptr;  // to compare
   NodeCursor node_;
+  const std::shared_ptr<StoredValues> stored_;
   std::atomic<int> backward_ = -1;  // the last one
   std::atomic<bool> is_over_ = false;
   mutable std::atomic<bool> has_failed_ = false;

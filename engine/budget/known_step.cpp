@@ -31,11 +31,12 @@ std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
 
 }  // namespace
 
-KnownStep::KnownStep(RecordedStep recorded) : recordings_(recorded.is_whole ? 1 : 0) {
-  replace(std::move(recorded));
+KnownStep::KnownStep(RecordedStep recorded, const StoreRates& rates)
+    : recordings_(recorded.is_whole ? 1 : 0) {
+  replace(std::move(recorded), rates);
 }
 
-void KnownStep::replace(RecordedStep recorded) {
+void KnownStep::replace(RecordedStep recorded, const StoreRates& rates) {
   const bool is_alike = trace_ != nullptr && are_alike(*trace_, recorded.trace);
   if (!is_alike) {
     excess_bytes_ = 0;
@@ -45,15 +46,36 @@ void KnownStep::replace(RecordedStep recorded) {
   timed_steps_ = 0;
   script_ = std::make_shared<const StepScript>(std::move(recorded.script));
   planner_.reset();
+  trace_ = std::make_unique<const planner::Trace>(std::move(recorded.trace));
+  std::vector<planner::StoreOption> stores;
+  if (uses_stores_) {
+    stores = rates.options(*script_, trace_->values.size());
+  }
+  stores_.clear();
+  for (std::size_t store = 0; store < stores.size(); ++store) {
+    stores_.push_back({.number = static_cast<int>(store),
+                       .put_seconds_per_byte = stores[store].put_seconds_per_byte,
+                       .is_overlapped = stores[store].is_overlapped,
+                       .keeps_last = rates.rate(store).keeps_last()});
+  }
+  make_planner(std::move(stores));
+}
+
+void KnownStep::make_planner(std::vector<planner::StoreOption> stores) {
   plan_.reset();
   room_ = -1;
   plans_for_more_room_ = 0;
-  trace_ = std::make_unique<const planner::Trace>(std::move(recorded.trace));
-  planner_ = std::make_unique<planner::Planner>(*trace_);
+  planner_ = std::make_unique<planner::Planner>(
+      *trace_, planner::PlannerOptions{.stores = std::move(stores)});
+}
+
+void KnownStep::leave_stores() {
+  uses_stores_ = false;
+  make_planner({});
 }
 
 // The first run of a step takes longer than later ones: of two times the shorter counts.
-void KnownStep::add_recording(RecordedStep recorded) {
+void KnownStep::add_recording(RecordedStep recorded, const StoreRates& rates) {
   if (are_alike(*trace_, recorded.trace)) {
     for (std::size_t op = 0; op < recorded.trace.operators.size(); ++op) {
       double& seconds = recorded.trace.operators[op].seconds;
@@ -61,7 +83,7 @@ void KnownStep::add_recording(RecordedStep recorded) {
     }
   }
   recordings_ += recorded.is_whole ? 1 : 0;
-  replace(std::move(recorded));
+  replace(std::move(recorded), rates);
 }
 
 std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim,
@@ -116,6 +138,8 @@ void KnownStep::make_plan(const BudgetAim& aim) {
   }
   auto plan = std::make_shared<StepPlan>(StepPlan{.script = script_,
                                                   .choices = {},
+                                                  .stores = {},
+                                                  .fetches = {},
                                                   .peak_growth = 0,
                                                   .peak_error = 0,
                                                   .seconds = solution->simulation.seconds,
@@ -125,6 +149,7 @@ void KnownStep::make_plan(const BudgetAim& aim) {
   for (const StepScript::Value& value : script_->values) {
     plan->choices.push_back(choice_of(value.id));
   }
+  add_stores(*plan);
   planned_growth_ = solution->simulation.peak_bytes - bytes_before;
   plan_ = std::move(plan);
 }
@@ -137,6 +162,50 @@ planner::Choice KnownStep::choice_of(planner::ValueId value) const {
   const planner::OperatorId released = trace_->values[value].released;
   const bool is_held = released == planner::kNone || released >= trace_->backward_begin;
   return is_held ? planner::Choice::retain() : reduced_.choices[value];
+}
+
+void KnownStep::add_stores(StepPlan& plan) const {
+  const bool has_stored =
+      std::any_of(plan.choices.begin(), plan.choices.end(),
+                  [](const planner::Choice& choice) { return choice.store != planner::kNone; });
+  if (!has_stored) {
+    return;
+  }
+  plan.stores = stores_;
+  for (const planner::Fetch& fetch : planner_->simulator().fetches(reduced_)) {
+    if (const auto found = planned(fetch)) {
+      plan.fetches.push_back(*found);
+    }
+  }
+}
+
+// A fetch begins when backward reads the last value of forward before it is due.
+std::optional<PlannedFetch> KnownStep::planned(const planner::Fetch& fetch) const {
+  const std::optional<std::uint32_t> number = number_of(fetch.value);
+  for (planner::OperatorId op = fetch.before; op >= trace_->backward_begin && number; --op) {
+    for (const planner::ValueId read : trace_->operators[op].reads) {
+      const auto trigger = number_of(read);
+      if (!trigger) {
+        continue;
+      }
+      int reads = 0;
+      for (planner::OperatorId other = trace_->backward_begin; other <= op; ++other) {
+        const std::vector<planner::ValueId>& all = trace_->operators[other].reads;
+        reads += static_cast<int>(std::count(all.begin(), all.end(), read));
+      }
+      return PlannedFetch{.trigger = *trigger, .reads = reads, .number = *number};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> KnownStep::number_of(planner::ValueId value) const {
+  const auto found =
+      std::find_if(script_->values.begin(), script_->values.end(),
+                   [value](const StepScript::Value& other) { return other.id == value; });
+  return found == script_->values.end()
+             ? std::nullopt
+             : std::optional(static_cast<std::uint32_t>(found - script_->values.begin()));
 }
 
 void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {
@@ -167,6 +236,9 @@ KnownStep::Summary KnownStep::summarize(const BudgetAim& aim) {
     if (reduced_.choices[value].is_retained()) {
       ++summary.retained;
       summary.retained_bytes += trace_->values[value].bytes;
+      const bool is_stored = reduced_.choices[value].store != planner::kNone;
+      summary.stored += is_stored ? 1 : 0;
+      summary.stored_bytes += is_stored ? trace_->values[value].bytes : 0;
     }
   }
   for (const planner::ScheduledRun& run : planner_->simulator().schedule(reduced_)) {

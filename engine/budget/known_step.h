@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reprise/engine/budget/step_script.h"
+#include "reprise/engine/budget/store_rates.h"
 #include "reprise/planner/planner.h"
 #include "reprise/planner/trace.h"
 
@@ -29,12 +30,30 @@ struct RecordedStep {
   bool is_whole;  // false: backward has not come to its end, and the rest is an estimate
 };
 
+// One of the stores that a plan may use.
+struct PlannedStore {
+  int number;
+  double put_seconds_per_byte;
+  bool is_overlapped;
+  bool keeps_last;  // until it is given another tensor
+};
+
+// When backward reads value number `trigger` of the script for the time number `reads`, it starts
+// to fetch another one.
+struct PlannedFetch {
+  std::uint32_t trigger;
+  int reads;
+  std::uint32_t number;
+};
+
 // A plan as a step carries it out. Does not change.
 struct StepPlan {
   std::shared_ptr<const StepScript> script;
   std::vector<planner::Choice> choices;  // by value of the script
-  std::int64_t peak_growth;              // the predicted peak beyond the bytes before the step
-  std::int64_t peak_error;               // in it: measured less simulated, in the last step
+  std::vector<PlannedStore> stores;      // none if it uses none
+  std::vector<PlannedFetch> fetches;
+  std::int64_t peak_growth;  // the predicted peak beyond the bytes before the step
+  std::int64_t peak_error;   // in it: measured less simulated, in the last step
   double seconds;
   double plain_seconds;  // of the step without recomputation
   double bound_seconds;  // of any plan within the same peak
@@ -50,7 +69,8 @@ struct MeasuredStep {
 // Not thread-safe.
 class KnownStep {
  public:
-  explicit KnownStep(RecordedStep recorded);
+  // rates: of the stores that plans may use.
+  KnownStep(RecordedStep recorded, const StoreRates& rates);
 
   bool is_of(const StepPlan& plan) const { return plan.script == script_; }
   const planner::Trace& trace() const { return *trace_; }
@@ -61,6 +81,8 @@ class KnownStep {
   struct Summary {
     std::int64_t retained = 0;  // values, in forward
     std::int64_t retained_bytes = 0;
+    std::int64_t stored = 0;  // of these, in stores
+    std::int64_t stored_bytes = 0;
     std::int64_t repeated = 0;  // runs of operators
     std::string peak_operator;
     std::int64_t more_bytes = 0;              // a tenth of those for activations
@@ -73,7 +95,10 @@ class KnownStep {
   std::string explain(const std::string& op);
 
   // The same step has been recorded again.
-  void add_recording(RecordedStep recorded);
+  void add_recording(RecordedStep recorded, const StoreRates& rates);
+
+  // Plans use no stores from now on.
+  void leave_stores();
 
   // Returns the plan for a step that starts with `bytes_before` in use: within the aim, or, if none
   // is found, the one with the smallest peak. Null if no plan is valid.
@@ -84,14 +109,20 @@ class KnownStep {
   void calibrate(const StepPlan& plan, const MeasuredStep& measured);
 
  private:
-  void replace(RecordedStep recorded);
+  void replace(RecordedStep recorded, const StoreRates& rates);
   bool needs_plan(std::int64_t room, const BudgetAim& aim);
+  void make_planner(std::vector<planner::StoreOption> stores);
   void make_plan(const BudgetAim& aim);
   planner::Choice choice_of(planner::ValueId value) const;
+  void add_stores(StepPlan& plan) const;
+  std::optional<PlannedFetch> planned(const planner::Fetch& fetch) const;
+  std::optional<std::uint32_t> number_of(planner::ValueId value) const;
 
   std::shared_ptr<const StepScript> script_;
   std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it
   std::unique_ptr<planner::Planner> planner_;
+  std::vector<PlannedStore> stores_;  // those of the planner
+  bool uses_stores_ = true;
   int recordings_ = 0;
   std::shared_ptr<StepPlan> plan_;
   planner::Plan reduced_;            // its choices

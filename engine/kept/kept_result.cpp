@@ -23,8 +23,13 @@ KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore
 void KeptResult::put_away() {
   if (store && alias.defined() && !is_in_flight && !is_mutated()) {
     const UnseenScope unseen;
-    stored = share_unseen(store->put(alias));
-    alias.reset();
+    const at::Tensor tensor = std::exchange(alias, at::Tensor());  // an eviction must not take it
+    try {
+      stored = share_unseen(store->put(tensor));
+    } catch (...) {
+      alias = tensor;
+      throw;
+    }
   }
 }
 

@@ -135,7 +135,7 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   // Called by the threads that do the work.
   static void write(const std::weak_ptr<BackgroundEntry>& weak);
   void end_write(Place::Outcome outcome, std::exception_ptr failure);
-  void read();
+  void read(at::Tensor loaded);
 
   void set_stored(State state);
 

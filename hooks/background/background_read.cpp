@@ -16,29 +16,39 @@
 
 namespace reprise::hooks_internal {
 
+// Called without the lock, when is_being_read_ has been set. The memory is the caller's, whose
+// limits apply to it, unless the place releases some first.
 void BackgroundEntry::start_read() {
-  is_being_read_ = true;
-  run_in_background([weak = weak_from_this()] {
-    if (const auto alive = weak.lock()) {
-      alive->read();
-    }
-  });
+  try {
+    at::Tensor memory = moves_back() ? at::Tensor() : at::empty({origin_.size()}, at::kByte);
+    run_in_background([weak = weak_from_this(), memory = std::move(memory)]() mutable {
+      if (const auto alive = weak.lock()) {
+        alive->read(std::move(memory));
+      }
+    });
+  } catch (...) {
+    const BackgroundOffloader::Lock lock(memory_->mutex_);
+    is_being_read_ = false;
+    memory_->work_done_.notify_all();
+    throw;
+  }
 }
 
 bool BackgroundEntry::moves_back() const {
   return memory_->options_.moves_back && device_.is_cpu();
 }
 
-// Until it is done, no other thread changes place_.
-void BackgroundEntry::read() {
-  at::Tensor loaded;
+// Until it is done, no other thread changes place_. loaded: its memory, if there is any yet.
+void BackgroundEntry::read(at::Tensor loaded) {
   std::shared_ptr<Place> left;  // destroyed after the lock
   std::exception_ptr failure;
   try {
     if (moves_back()) {
       place_->start_last_read();
     }
-    loaded = at::empty({origin_.size()}, at::kByte);
+    if (!loaded.defined()) {
+      loaded = at::empty({origin_.size()}, at::kByte);
+    }
     place_->read(static_cast<std::byte*>(loaded.mutable_data_ptr()), origin_.size());
   } catch (...) {
     failure = std::current_exception();
@@ -73,6 +83,8 @@ void BackgroundEntry::prefetch() {
   }
   alive = origin_.find_alive();
   if (!alive.defined()) {
+    is_being_read_ = true;
+    lock.unlock();
     start_read();
   }
 }
@@ -125,10 +137,13 @@ void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
   if (!is_being_read_ && must_not_wait()) {
     is_being_read_ = true;
     lock.unlock();
-    read();
+    read(at::Tensor());
     lock.lock();
   } else if (!is_being_read_) {
+    is_being_read_ = true;
+    lock.unlock();
     start_read();
+    lock.lock();
   }
   memory_->work_done_.wait(lock, [this] { return !is_being_read_; });
   const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - start;

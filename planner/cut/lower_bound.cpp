@@ -47,8 +47,9 @@ class Ways {
           overwriter == kNone ? bytes : std::min(bytes, trace.values[overwriter].bytes);
       ways_.push_back({.bytes = whole});
       for (const StoreOption& store : stores) {
-        const bool is_allowed = bytes >= store.smallest_bytes && bytes <= store.capacity_bytes;
-        ways_.push_back(is_allowed ? put(store, bytes, whole) : ways_.back());
+        const auto id = static_cast<ValueId>(value);
+        const Way way = put(store, store.fraction_of(id), bytes, whole);
+        ways_.push_back(store.takes(id, bytes) ? way : ways_.back());
       }
     }
   }
@@ -64,9 +65,10 @@ class Ways {
   }
 
  private:
-  static Way put(const StoreOption& store, std::int64_t bytes, std::int64_t whole) {
+  static Way put(const StoreOption& store, double fraction, std::int64_t bytes,
+                 std::int64_t whole) {
     const auto size = static_cast<double>(bytes);
-    const auto away = static_cast<std::int64_t>(std::floor((1 - store.retained_fraction) * size));
+    const auto away = static_cast<std::int64_t>(std::floor((1 - fraction) * size));
     const double copies = 2 * store.latency_seconds +
                           (store.put_seconds_per_byte + store.get_seconds_per_byte) * size;
     return {.bytes = std::clamp(bytes - away, std::int64_t{0}, whole),

@@ -35,7 +35,7 @@ void StoreTraffic::find_transfers(const Plan& plan, const std::vector<Copy>& cop
     const StoreOption& store = stores_[choice.store];
     stored_bytes_[choice.store] += bytes_of(copy);
     transfers_.push_back({.copy = static_cast<CopyId>(i), .store = choice.store});
-    is_valid_ = is_valid_ && bytes_of(copy) >= store.smallest_bytes &&
+    is_valid_ = is_valid_ && store.takes(copy.value, bytes_of(copy)) &&
                 stored_bytes_[choice.store] <= store.capacity_bytes;
   }
 }
@@ -119,7 +119,7 @@ void StoreTraffic::bring_back(const std::vector<Copy>& copies) {
 void StoreTraffic::add_absence(const Transfer& transfer, const Copy& copy, RunId away_after,
                                RunId back_at) {
   if (back_at > away_after) {
-    const double fraction = 1 - stores_[transfer.store].retained_fraction;
+    const double fraction = 1 - stores_[transfer.store].fraction_of(copy.value);
     absences_.push_back({.copy = transfer.copy,
                          .away_after = away_after,
                          .back_at = back_at,

@@ -33,7 +33,7 @@ class StoreTraffic {
   StoreTraffic(const Trace& trace, const std::vector<planner::StoreOption>& stores,
                const Plan& plan, const Execution& execution);
 
-  // False if a store is beyond its capacity, or is given a value that is too small for it.
+  // False if a store is beyond its capacity, or is given a value that it does not take.
   bool is_valid() const { return is_valid_; }
 
   const std::vector<Absence>& absences() const { return absences_; }

@@ -66,7 +66,7 @@ void Eviction::add_reliefs(ValueId value, const Plan& plan, const Simulation& si
                           stores[store].capacity_bytes;
     if (has_room && menu_.can_put(value, store)) {
       add(Choice::put(store), menu_.copy_seconds(value, store, 0.3),
-          bytes * (1 - stores[store].retained_fraction));
+          bytes * (1 - stores[store].fraction_of(value)));
     }
   }
 }

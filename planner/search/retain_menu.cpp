@@ -14,7 +14,7 @@ using planner::StoreOption;
 bool RetainMenu::can_put(ValueId value, int store) const {
   const StoreOption& option = problem_.simulator.stores()[store];
   const std::int64_t bytes = problem_.trace.values[value].bytes;
-  return bytes > 0 && bytes >= option.smallest_bytes && bytes <= option.capacity_bytes;
+  return bytes > 0 && option.takes(value, bytes);
 }
 
 double RetainMenu::copy_seconds(ValueId value, int store, double link_price) const {
@@ -30,7 +30,7 @@ PricedWay RetainMenu::cheapest(ValueId value, MemoryPrice price, double link_pri
   const std::vector<StoreOption>& stores = problem_.simulator.stores();
   for (int store = 0; store < static_cast<int>(stores.size()); ++store) {
     if (can_put(value, store)) {
-      const double in_store = stores[store].retained_fraction * price.away + price.back +
+      const double in_store = stores[store].fraction_of(value) * price.away + price.back +
                               copy_seconds(value, store, link_price);
       best = in_store < best.price ? PricedWay{store, in_store} : best;
     }

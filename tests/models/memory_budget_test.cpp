@@ -4,21 +4,29 @@
 // Each model of the zoo within budgets: the peak is never above, the gradients are those of the
 // plain step, and the peak is the predicted one.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/zoo/stepped_model.h"
 #include "bench/zoo/zoo.h"
 #include "reprise/engine/memory_budget.h"
 #include "reprise/engine/step_profile_guard.h"
+#include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/stores.h"
 #include "reprise/planner/planner.h"
 #include "tests/models/model_names.h"
+#include "tests/testing/elsewhere_store.h"
 #include "tests/testing/modules.h"
 
 namespace reprise::testing::memory_budget_test {
 namespace {
 
 constexpr std::int64_t kScale = 2;  // of the batches
+
+using Stores = std::vector<std::shared_ptr<ActivationStore>>;
 
 class MemoryBudgetTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -45,16 +53,19 @@ class MemoryBudgetTest : public ::testing::TestWithParam<std::string> {
   }
 
   // Runs steps with that many bytes beyond those before the step, of which the first ones may be
-  // refused.
-  void expect_to_fit(std::int64_t growth, int may_refuse) {
+  // refused. Returns the last one.
+  BudgetedStep expect_to_fit(std::int64_t growth, int may_refuse, const Stores& stores = {}) {
     SCOPED_TRACE(c10::str(growth, " of ", stepped_.plain().peak, " bytes"));
-    MemoryBudget budget({.peak_bytes = before_ + growth});
-    for (int i = 0; i < 3 + may_refuse; ++i) {
+    MemoryBudget budget({.peak_bytes = before_ + growth, .stores = stores});
+    for (int i = 0; i < 4 + may_refuse; ++i) {
       SCOPED_TRACE(i);
       expect_step_to_fit(budget, growth, i < may_refuse);
     }
-    const BudgetedStep last = *budget.last_step();
-    ASSERT_TRUE(last.is_planned());
+    EXPECT_TRUE(budget.last_step()->is_planned());
+    return *budget.last_step();
+  }
+
+  void expect_as_predicted(const BudgetedStep& last) {
     EXPECT_NEAR(static_cast<double>(last.peak_bytes - before_),
                 static_cast<double>(*last.predicted_peak_bytes - before_),
                 0.06 * static_cast<double>(stepped_.plain().peak));
@@ -85,12 +96,20 @@ TEST_P(MemoryBudgetTest, FitsIntoEachBudgetThatAPlanFitsInto) {
         growth >= smallest + smallest / 10) {
       // Near the smallest peak the first step may be refused: it decides without knowing what
       // follows.
-      expect_to_fit(growth, growth < smallest * 3 / 2 ? 2 : 0);
+      expect_as_predicted(expect_to_fit(growth, growth < smallest * 3 / 2 ? 2 : 0));
     }
   }
   constexpr std::int64_t kPart = 20;
   constexpr std::int64_t kLeast = 8 << 10;
-  expect_to_fit(smallest + std::max(smallest / kPart, kLeast), 3);
+  expect_as_predicted(expect_to_fit(smallest + std::max(smallest / kPart, kLeast), 3));
+}
+
+TEST_P(MemoryBudgetTest, FitsWithStores) {
+  const std::int64_t growth =
+      std::max(stepped_.plain().peak / 2, smallest_growth() * 3 / 2);  // for the first step
+  expect_to_fit(growth, 2, {stores::packed(), stores::disk()});
+  expect_to_fit(growth, 2, {std::make_shared<ElsewhereStore>()});
+  expect_to_fit(growth, 2, {std::make_shared<ElsewhereStore>(std::chrono::microseconds(200))});
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, MemoryBudgetTest, ::testing::ValuesIn(model_names()),

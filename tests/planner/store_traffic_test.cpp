@@ -245,6 +245,33 @@ TEST(StoreTrafficTest, ARerunThatReadsAStoredValueBringsItBack) {
   EXPECT_THAT(live_bytes(simulator, plan), ElementsAre(100, 1100, 1010, 0, 0, 0, 1100, 1100, 100));
 }
 
+TEST(StoreTrafficTest, ValuesDifferInWhatStaysOfThem) {
+  const Trace trace = small_step();
+  StoreOption store;
+  store.retained_fractions = {1, 0.25, 1};
+  const Simulator simulator(trace, {store});
+  EXPECT_FALSE(simulator.run(plan_that_puts(trace, {kA})).is_valid);  // all of it would stay
+  EXPECT_THAT(live_bytes(simulator, plan_that_puts(trace, {kB})),
+              ElementsAre(100, 1100, 1110, 350, 350, 350, 1100, 100));
+}
+
+// In: b, needed after 6 s, from 4.5 s on; a from 6 s on.
+TEST(StoreTrafficTest, FetchesBeginWithTheirCopies) {
+  Trace trace = small_step();
+  trace.values[kB].bytes = 100;
+  const Simulator simulator(trace, {overlapped(0.005, 0.015), StoreOption()});
+  const std::vector<planner::Fetch> fetches = simulator.fetches(plan_that_puts(trace, {kA, kB}));
+  ASSERT_EQ(fetches.size(), 2);
+  EXPECT_EQ(fetches[0].value, kB);
+  EXPECT_EQ(fetches[0].before, 4);
+  EXPECT_EQ(fetches[1].value, kA);
+  EXPECT_EQ(fetches[1].before, 6);
+  // The computation waits for the other store.
+  Plan plan = retain_all(trace);
+  plan.choices[kA] = Choice::put(1);
+  EXPECT_TRUE(simulator.fetches(plan).empty());
+}
+
 TEST(StoreTrafficTest, AFreeStoreNeverRaisesThePeakAndNeverChangesTheTime) {
   StoreOption store;
   int lower = 0;

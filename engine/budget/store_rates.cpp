@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/budget/store_rates.h"
+
+#include <algorithm>
+
+namespace reprise::engine_internal {
+
+void StoreRate::add(const StoreSample& sample) {
+  bytes += sample.bytes;
+  call_seconds += sample.call_seconds;
+  put_seconds += sample.put_seconds;
+  get_seconds += sample.get_seconds;
+  needs_successor += sample.needs_successor ? 1 : 0;
+  copies_on_device += sample.copies_on_device ? 1 : 0;
+}
+
+StoreRates::Kind StoreRates::kind_of(const c10::OperatorHandle& op, std::size_t result) {
+  const c10::OperatorName& name = op.operator_name();
+  return name.name + "." + name.overload_name + "#" + std::to_string(result);
+}
+
+std::size_t StoreRates::samples(const Kind& kind) const {
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? 0 : found->second.samples;
+}
+
+void StoreRates::add(const Kind& kind, const std::vector<StoreSample>& samples) {
+  Known& known = kinds_[kind];
+  ++known.samples;
+  known.fractions.resize(rates_.size());
+  for (std::size_t store = 0; store < rates_.size(); ++store) {
+    const StoreSample& sample = samples[store];
+    const auto fraction =
+        static_cast<float>(sample.retained_bytes) / static_cast<float>(sample.bytes);
+    known.fractions[store] = std::max(known.fractions[store], fraction);
+    if (sample.retained_bytes < sample.bytes) {
+      rates_[store].add(sample);
+    }
+  }
+}
+
+std::vector<planner::StoreOption> StoreRates::options(const StepScript& script,
+                                                      std::size_t values) const {
+  std::vector<planner::StoreOption> options;
+  if (kinds_.empty()) {
+    return options;
+  }
+  for (std::size_t store = 0; store < rates_.size(); ++store) {
+    const StoreRate& rate = rates_[store];
+    planner::StoreOption& option = options.emplace_back();
+    option.name = "store " + std::to_string(store);
+    option.put_seconds_per_byte = rate.seconds(rate.put_seconds);
+    option.get_seconds_per_byte = rate.seconds(rate.get_seconds);
+    option.is_overlapped = rate.is_overlapped();
+    option.smallest_bytes = kLeastStoredBytes;
+    option.retained_fractions.assign(values, 1.0F);
+  }
+  for (const StepScript::Call& call : script.calls) {
+    for (std::uint32_t i = call.first_value; i < call.end_value; ++i) {
+      const planner::ValueId value = script.values[i].id;
+      const auto known = kinds_.find(kind_of(call.op, i - call.first_value));
+      for (std::size_t store = 0;
+           value != planner::kNone && known != kinds_.end() && store < options.size(); ++store) {
+        options[store].retained_fractions[value] = known->second.fractions[store];
+      }
+    }
+  }
+  return options;
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What is known of the stores that plans may use: how fast they are, and how small they make the
+// results of each kind of operator. Measured with samples of results.
+#ifndef REPRISE_ENGINE_BUDGET_STORE_RATES_H_
+#define REPRISE_ENGINE_BUDGET_STORE_RATES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/budget/step_script.h"
+#include "reprise/planner/plan.h"
+
+namespace reprise::engine_internal {
+
+// Smaller results are not worth a copy, and many stores forward them.
+inline constexpr std::int64_t kLeastStoredBytes = std::int64_t{64} << 10;
+
+// One tensor, into a store and back.
+struct StoreSample {
+  std::int64_t bytes = 0;
+  std::int64_t retained_bytes = 0;  // on its device meanwhile
+  double call_seconds = 0;          // of put()
+  double put_seconds = 0;           // until the tensor's memory could be freed
+  double get_seconds = 0;
+  bool needs_successor = false;  // it left when the store was given another one
+  bool copies_on_device = false;
+};
+
+// Of one store. Sums over samples.
+struct StoreRate {
+  void add(const StoreSample& sample);
+
+  double seconds(double total) const { return bytes == 0 ? 0 : total / static_cast<double>(bytes); }
+  // The store's threads copy while the computation goes on, without memory of the device.
+  bool is_overlapped() const { return copies_on_device == 0 && 2 * call_seconds < put_seconds; }
+  bool keeps_last() const { return needs_successor > 0; }
+
+  std::int64_t bytes = 0;
+  double call_seconds = 0;
+  double put_seconds = 0;
+  double get_seconds = 0;
+  int needs_successor = 0;
+  int copies_on_device = 0;
+};
+
+// Not thread-safe.
+class StoreRates {
+ public:
+  explicit StoreRates(std::size_t stores) : rates_(stores) {}
+
+  // Results of one kind are alike in stores: those of one operator, at one position.
+  using Kind = std::string;
+  static Kind kind_of(const c10::OperatorHandle& op, std::size_t result);
+
+  std::size_t stores() const { return rates_.size(); }
+  const StoreRate& rate(std::size_t store) const { return rates_[store]; }
+  std::size_t samples(const Kind& kind) const;
+
+  // samples: one per store.
+  void add(const Kind& kind, const std::vector<StoreSample>& samples);
+
+  // Returns the stores as a planner sees them, for the values of a trace. None if there are no
+  // samples.
+  std::vector<planner::StoreOption> options(const StepScript& script, std::size_t values) const;
+
+ private:
+  struct Known {
+    std::size_t samples = 0;
+    std::vector<float> fractions;  // by store: the greatest
+  };
+  std::vector<StoreRate> rates_;
+  absl::flat_hash_map<Kind, Known> kinds_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_STORE_RATES_H_

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Memory budgets whose plans may use stores.
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/memory_budget.h"
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/stores.h"
+#include "tests/engine/under_policies.h"
+#include "tests/testing/elsewhere_store.h"
+#include "tests/testing/within_budget.h"
+
+namespace reprise::testing::budget_stores_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Stores = std::vector<std::shared_ptr<ActivationStore>>;
+using std::chrono::microseconds;
+
+class BudgetStoresTest : public UnderPolicies {
+ protected:
+  BudgetStoresTest() {
+    install_cpu_memory_counter();
+    torch::manual_seed(3);
+    for (int i = 0; i < 10; ++i) {
+      weights_.push_back(leaf({kWidth, kWidth}));
+    }
+    x_ = torch::randn({2048, kWidth});
+  }
+
+  void TearDown() override {
+    weights_.clear();
+    x_.reset();
+    UnderPolicies::TearDown();
+  }
+
+  static constexpr std::int64_t kWidth = 64;
+
+  // Takes long to compute again, beside a copy of its results.
+  at::Tensor forward() const {
+    at::Tensor h = x_;
+    for (const at::Tensor& weight : weights_) {
+      const at::Tensor made = at::matmul(at::erfinv(at::tanh(h)), weight).relu();
+      h = h + std::get<0>(at::native_dropout(made, 0.3, /*train=*/true));
+    }
+    return h.square().mean();
+  }
+
+  // Saves one mask for each layer, which takes long to compute again, and nothing else.
+  at::Tensor masked() const {
+    at::Tensor h = x_.matmul(weights_[0]);
+    for (int layer = 1; layer <= 24; ++layer) {
+      at::Tensor mask = x_ / layer;
+      for (int i = 0; i < 4; ++i) {
+        mask = at::erfinv(at::tanh(mask));
+      }
+      h = at::where(mask > -0.01, h, 0);
+    }
+    return h.mean();
+  }
+
+  struct Outcome {
+    Tensors gradients;
+    std::int64_t peak_bytes = 0;
+  };
+
+  Outcome step(MemoryBudget* budget) const {
+    zero_gradients();
+    torch::manual_seed(5);
+    reset_peak_cpu_memory();
+    const at::Tensor loss = within(budget, [&] { return has_masks_ ? masked() : forward(); });
+    loss.backward();
+    Outcome outcome;
+    outcome.peak_bytes = cpu_memory().peak_bytes;
+    for (const at::Tensor& weight : weights_) {
+      outcome.gradients.push_back(weight.grad().defined() ? weight.grad().clone() : at::Tensor());
+    }
+    return outcome;
+  }
+
+  void zero_gradients() const {
+    for (at::Tensor weight : weights_) {
+      weight.mutable_grad().reset();
+    }
+  }
+
+  // Runs steps within that part of the plain step's memory. Returns the last one.
+  BudgetedStep expect_to_fit(double part, const Stores& stores, int steps = 5) {
+    const Outcome plain = step(nullptr);
+    zero_gradients();
+    const std::int64_t before = cpu_memory().current_bytes;
+    const auto peak_bytes =
+        before + static_cast<std::int64_t>(part * static_cast<double>(plain.peak_bytes - before));
+    MemoryBudget budget({.peak_bytes = peak_bytes, .stores = stores});
+    for (int i = 0; i < steps; ++i) {
+      SCOPED_TRACE(c10::str("part ", part, ", step ", i));
+      const Outcome got = step(&budget);
+      EXPECT_LE(got.peak_bytes, peak_bytes);
+      EXPECT_EQ(budget.last_step()->is_planned(), i > 0);
+      expect_same_bits(got.gradients, plain.gradients);
+    }
+    EXPECT_EQ(live_frames(), 0);
+    report_ = budget.report();
+    return *budget.last_step();
+  }
+
+  bool has_masks_ = false;
+  Tensors weights_;
+  at::Tensor x_;
+  std::string report_;
+};
+
+TEST_F(BudgetStoresTest, ResultsThatTakeLongToComputeAgainAreStored) {
+  const auto store = std::make_shared<ElsewhereStore>();
+  for (const double part : {0.7, 0.5, 0.3}) {
+    const BudgetedStep last = expect_to_fit(part, {store});
+    EXPECT_GT(last.stored_bytes, 0);
+    EXPECT_EQ(last.evicted_bytes, 0);
+    EXPECT_THAT(report_, HasSubstr(" in stores, runs "));
+  }
+}
+
+TEST_F(BudgetStoresTest, AStoreThatTakesTimeIsWaitedFor) {
+  const auto store = std::make_shared<ElsewhereStore>(microseconds(300));
+  for (const double part : {0.7, 0.5, 0.3}) {
+    EXPECT_GT(expect_to_fit(part, {store}).stored_bytes, 0);
+  }
+  EXPECT_GT(store->prefetches(), 0);
+}
+
+TEST_F(BudgetStoresTest, AfterAStepThatDoesNotFitWithAStorePlansDoWithoutIt) {
+  const auto store = std::make_shared<ElsewhereStore>();
+  const Outcome plain = step(nullptr);
+  zero_gradients();
+  const std::int64_t before = cpu_memory().current_bytes;
+  const std::int64_t peak_bytes = before + (plain.peak_bytes - before) / 2;
+  MemoryBudget budget({.peak_bytes = peak_bytes, .stores = {store}});
+  for (int i = 0; i < 3; ++i) {
+    step(&budget);
+  }
+  EXPECT_GT(budget.last_step()->stored_bytes, 0);
+  store->set_delay(microseconds(3'600'000'000));  // it holds what it is given
+  EXPECT_THROW(step(&budget), BudgetExceededError);
+  hooks_internal::release_nodes_of_failed_backward();
+  for (int i = 0; i < 2; ++i) {
+    const Outcome got = step(&budget);
+    EXPECT_LE(got.peak_bytes, peak_bytes);
+    expect_same_bits(got.gradients, plain.gradients);
+    EXPECT_TRUE(budget.last_step()->is_planned());
+    EXPECT_EQ(budget.last_step()->stored_bytes, 0);
+  }
+}
+
+TEST_F(BudgetStoresTest, AStoreThatTakesNothingIsNotUsed) {
+  const BudgetedStep last = expect_to_fit(0.5, {stores::device()});
+  EXPECT_EQ(last.stored_bytes, 0);
+  EXPECT_THAT(report_, Not(HasSubstr("in stores")));
+}
+
+TEST_F(BudgetStoresTest, MasksArePacked) {
+  has_masks_ = true;
+  const BudgetedStep last = expect_to_fit(0.6, {stores::packed()});
+  EXPECT_GT(last.stored_bytes, 0);
+}
+
+TEST_F(BudgetStoresTest, StoresWithThreadsKeepTheBudget) {
+  for (const double part : {0.6, 0.4}) {
+    expect_to_fit(part, {stores::disk({.min_bytes = 0}), stores::packed(),
+                         stores::compressed({.min_bytes = 0})});
+  }
+}
+
+TEST_F(BudgetStoresTest, MoreTimeCanBeSpentOnStoresAsWell) {
+  const auto store = std::make_shared<ElsewhereStore>();
+  MemoryBudget budget({.max_overhead = 0.1, .stores = {store}});
+  const Outcome plain = step(nullptr);
+  for (int i = 0; i < 4; ++i) {
+    expect_same_bits(step(&budget).gradients, plain.gradients);
+  }
+  EXPECT_GT(budget.last_step()->stored_bytes, 0);
+}
+
+TEST_F(BudgetStoresTest, ANullStoreIsAnError) {
+  const MemoryBudgetOptions options{.peak_bytes = 1, .stores = {nullptr}};
+  EXPECT_THROW(MemoryBudget{options}, std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace reprise::testing::budget_stores_test
