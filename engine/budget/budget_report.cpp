@@ -46,11 +46,12 @@ void describe_measured(const BudgetedStep& step, std::ostream& text) {
 }
 
 void describe_plan(const BudgetedStep& step, const KnownStep::Summary& plan, std::ostream& text) {
-  text << "plan: retains " << plan.retained << " values of " << in_mebibytes(plan.retained_bytes)
-       << (plan.stored == 0 ? ""
-                            : ", of which " + std::to_string(plan.stored) + " of " +
-                                  in_mebibytes(plan.stored_bytes) + " in stores")
-       << ", runs " << plan.repeated << " operators again\n"
+  text << "plan: retains " << plan.retained << " values of " << in_mebibytes(plan.retained_bytes);
+  if (plan.stored > 0) {
+    text << ", of which " << plan.stored << " of " << in_mebibytes(plan.stored_bytes)
+         << " in stores";
+  }
+  text << ", runs " << plan.repeated << " operators again\n"
        << "recomputation: "
        << in_percent((step.predicted_seconds - step.plain_seconds) / step.plain_seconds)
        << " of a plain step (" << in_milliseconds(step.plain_seconds)

@@ -2,6 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/budget/store_rates.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
 
 namespace reprise::engine_internal {
@@ -17,7 +19,7 @@ void StoreRate::add(const StoreSample& sample) {
 
 StoreRates::Kind StoreRates::kind_of(const c10::OperatorHandle& op, std::size_t result) {
   const c10::OperatorName& name = op.operator_name();
-  return name.name + "." + name.overload_name + "#" + std::to_string(result);
+  return c10::str(name.name, ".", name.overload_name, "#", result);
 }
 
 std::size_t StoreRates::samples(const Kind& kind) const {
@@ -49,7 +51,7 @@ std::vector<planner::StoreOption> StoreRates::options(const StepScript& script,
   for (std::size_t store = 0; store < rates_.size(); ++store) {
     const StoreRate& rate = rates_[store];
     planner::StoreOption& option = options.emplace_back();
-    option.name = "store " + std::to_string(store);
+    option.name = c10::str("store ", store);
     option.put_seconds_per_byte = rate.seconds(rate.put_seconds);
     option.get_seconds_per_byte = rate.seconds(rate.get_seconds);
     option.is_overlapped = rate.is_overlapped();
