@@ -49,9 +49,8 @@ void BudgetState::finish(EndedStep step) {
 
 void BudgetState::note_failed_forward(const StepPlan& plan) {
   const MutexLock lock(mutex_);
-  KnownStep* const known = bring_to_front(plan);
-  if (known != nullptr && !plan.stores.empty()) {
-    known->leave_stores();
+  if (KnownStep* const known = bring_to_front(plan)) {
+    known->note_failure(plan);
   }
 }
 
@@ -78,9 +77,9 @@ void BudgetState::learn(EndedStep step) {
     }
     return;
   }
-  if (step.has_failed && !step.plan->stores.empty()) {
-    known->leave_stores();  // whose threads may take longer than measured
-  } else if (!step.has_failed) {
+  if (step.has_failed) {
+    known->note_failure(*step.plan);
+  } else {
     known->calibrate(*step.plan, {.growth = step.measured.peak_bytes - step.bytes_before,
                                   .shortage_bytes = step.measured.shortage_bytes,
                                   .seconds = step.recorded ? std::nullopt

@@ -47,7 +47,7 @@ class BudgetState {
   const BudgetAim& aim() const { return aim_; }
   c10::Device device() const { return device_; }
   const Stores& stores() const { return stores_; }
-  // Returns what is known of them.
+  // Returns their rates as measured so far.
   StoreRates rates() const;
 
   // Returns a plan for each step that the next one may be, the latest first. Plans as needed.

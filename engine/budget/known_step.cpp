@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "reprise/planner/explain.h"
 
 namespace reprise::engine_internal {
@@ -69,9 +70,11 @@ void KnownStep::make_planner(std::vector<planner::StoreOption> stores) {
       *trace_, planner::PlannerOptions{.stores = std::move(stores)});
 }
 
-void KnownStep::leave_stores() {
-  uses_stores_ = false;
-  make_planner({});
+void KnownStep::note_failure(const StepPlan& plan) {
+  if (!plan.stores.empty()) {
+    uses_stores_ = false;
+    make_planner({});
+  }
 }
 
 // The first run of a step takes longer than later ones: of two times the shorter counts.
@@ -172,40 +175,38 @@ void KnownStep::add_stores(StepPlan& plan) const {
     return;
   }
   plan.stores = stores_;
-  for (const planner::Fetch& fetch : planner_->simulator().fetches(reduced_)) {
-    if (const auto found = planned(fetch)) {
-      plan.fetches.push_back(*found);
-    }
-  }
+  plan.fetches = fetches();
 }
 
 // A fetch begins when backward reads the last value of forward before it is due.
-std::optional<PlannedFetch> KnownStep::planned(const planner::Fetch& fetch) const {
-  const std::optional<std::uint32_t> number = number_of(fetch.value);
-  for (planner::OperatorId op = fetch.before; op >= trace_->backward_begin && number; --op) {
-    for (const planner::ValueId read : trace_->operators[op].reads) {
-      const auto trigger = number_of(read);
-      if (!trigger) {
-        continue;
+std::vector<PlannedFetch> KnownStep::fetches() const {
+  absl::flat_hash_map<planner::ValueId, std::uint32_t> numbers;  // the first of each value
+  for (std::uint32_t number = 0; number < script_->values.size(); ++number) {
+    numbers.try_emplace(script_->values[number].id, number);
+  }
+  std::vector<PlannedFetch> planned;
+  std::vector<int> reads(trace_->values.size());
+  std::optional<PlannedFetch> next;
+  planner::OperatorId op = trace_->backward_begin;
+  for (const planner::Fetch& fetch : planner_->simulator().fetches(reduced_)) {
+    for (; op <= fetch.before; ++op) {
+      const std::vector<planner::ValueId>& read = trace_->operators[op].reads;
+      std::for_each(read.begin(), read.end(), [&](planner::ValueId value) { ++reads[value]; });
+      const auto trigger = std::find_if(read.begin(), read.end(), [&](planner::ValueId value) {
+        return numbers.contains(value);
+      });
+      if (trigger != read.end()) {
+        next = {.trigger = numbers.at(*trigger), .reads = reads[*trigger], .number = 0};
       }
-      int reads = 0;
-      for (planner::OperatorId other = trace_->backward_begin; other <= op; ++other) {
-        const std::vector<planner::ValueId>& all = trace_->operators[other].reads;
-        reads += static_cast<int>(std::count(all.begin(), all.end(), read));
-      }
-      return PlannedFetch{.trigger = *trigger, .reads = reads, .number = *number};
+    }
+    if (const auto found = numbers.find(fetch.value); next && found != numbers.end()) {
+      next->number = found->second;
+      planned.push_back(*next);
     }
   }
-  return std::nullopt;
-}
-
-std::optional<std::uint32_t> KnownStep::number_of(planner::ValueId value) const {
-  const auto found =
-      std::find_if(script_->values.begin(), script_->values.end(),
-                   [value](const StepScript::Value& other) { return other.id == value; });
-  return found == script_->values.end()
-             ? std::nullopt
-             : std::optional(static_cast<std::uint32_t>(found - script_->values.begin()));
+  std::stable_sort(planned.begin(), planned.end(),
+                   [](const PlannedFetch& a, const PlannedFetch& b) { return a.key() < b.key(); });
+  return planned;
 }
 
 void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reprise/engine/budget/step_script.h"
@@ -44,6 +45,8 @@ struct PlannedFetch {
   std::uint32_t trigger;
   int reads;
   std::uint32_t number;
+
+  std::pair<std::uint32_t, int> key() const { return {trigger, reads}; }
 };
 
 // A plan as a step carries it out. Does not change.
@@ -51,9 +54,9 @@ struct StepPlan {
   std::shared_ptr<const StepScript> script;
   std::vector<planner::Choice> choices;  // by value of the script
   std::vector<PlannedStore> stores;      // none if it uses none
-  std::vector<PlannedFetch> fetches;
-  std::int64_t peak_growth;  // the predicted peak beyond the bytes before the step
-  std::int64_t peak_error;   // in it: measured less simulated, in the last step
+  std::vector<PlannedFetch> fetches;     // by trigger and reads
+  std::int64_t peak_growth;              // the predicted peak beyond the bytes before the step
+  std::int64_t peak_error;               // in it: measured less simulated, in the last step
   double seconds;
   double plain_seconds;  // of the step without recomputation
   double bound_seconds;  // of any plan within the same peak
@@ -97,8 +100,9 @@ class KnownStep {
   // The same step has been recorded again.
   void add_recording(RecordedStep recorded, const StoreRates& rates);
 
-  // Plans use no stores from now on.
-  void leave_stores();
+  // A step that follows this plan has exceeded the budget. If the plan uses stores, whose threads
+  // may take longer than measured, later plans use none.
+  void note_failure(const StepPlan& plan);
 
   // Returns the plan for a step that starts with `bytes_before` in use: within the aim, or, if none
   // is found, the one with the smallest peak. Null if no plan is valid.
@@ -115,8 +119,7 @@ class KnownStep {
   void make_plan(const BudgetAim& aim);
   planner::Choice choice_of(planner::ValueId value) const;
   void add_stores(StepPlan& plan) const;
-  std::optional<PlannedFetch> planned(const planner::Fetch& fetch) const;
-  std::optional<std::uint32_t> number_of(planner::ValueId value) const;
+  std::vector<PlannedFetch> fetches() const;
 
   std::shared_ptr<const StepScript> script_;
   std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What is known of the stores that plans may use: how fast they are, and how small they make the
-// results of each kind of operator. Measured with samples of results.
+// The rates of the stores that plans may use, and how small they make the results of each kind of
+// operator. Measured with samples of results.
 #ifndef REPRISE_ENGINE_BUDGET_STORE_RATES_H_
 #define REPRISE_ENGINE_BUDGET_STORE_RATES_H_
 
@@ -57,7 +57,6 @@ class StoreRates {
   using Kind = std::string;
   static Kind kind_of(const c10::OperatorHandle& op, std::size_t result);
 
-  std::size_t stores() const { return rates_.size(); }
   const StoreRate& rate(std::size_t store) const { return rates_[store]; }
   std::size_t samples(const Kind& kind) const;
 

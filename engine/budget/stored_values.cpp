@@ -147,11 +147,12 @@ void StoredValues::note_read(TapeValueId value, const StepPlan& plan) {
     if (found == numbers_.end()) {
       return;
     }
-    const int reads = ++reads_[found->second];
-    for (const PlannedFetch& fetch : plan.fetches) {
-      if (fetch.trigger == found->second && fetch.reads == reads) {
-        numbers.push_back(fetch.number);
-      }
+    const std::pair key(found->second, ++reads_[found->second]);
+    auto due = std::lower_bound(
+        plan.fetches.begin(), plan.fetches.end(), key,
+        [](const PlannedFetch& fetch, const auto& now) { return fetch.key() < now; });
+    for (; due != plan.fetches.end() && due->key() == key; ++due) {
+      numbers.push_back(due->number);
     }
   }
   std::for_each(numbers.begin(), numbers.end(), [this](std::uint32_t number) { fetch(number); });

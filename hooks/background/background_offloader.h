@@ -141,7 +141,7 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
 
   at::Tensor bring_back(bool is_own);
   bool moves_back() const;
-  void start_read();
+  void start_read(std::unique_lock<std::mutex>& lock);
   void drop_bytes();
   // Returns false if the tensor was requested meanwhile: it stays in memory, and leaves its place.
   bool drop_bytes_if_written(Place::Outcome outcome);

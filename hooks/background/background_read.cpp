@@ -16,9 +16,11 @@
 
 namespace reprise::hooks_internal {
 
-// Called without the lock, when is_being_read_ has been set. The memory is the caller's, whose
-// limits apply to it, unless the place releases some first.
-void BackgroundEntry::start_read() {
+// Releases the lock. The memory is the caller's, whose limits apply to it, unless the place
+// releases some first.
+void BackgroundEntry::start_read(std::unique_lock<std::mutex>& lock) {
+  is_being_read_ = true;
+  lock.unlock();
   try {
     at::Tensor memory = moves_back() ? at::Tensor() : at::empty({origin_.size()}, at::kByte);
     run_in_background([weak = weak_from_this(), memory = std::move(memory)]() mutable {
@@ -27,7 +29,7 @@ void BackgroundEntry::start_read() {
       }
     });
   } catch (...) {
-    const BackgroundOffloader::Lock lock(memory_->mutex_);
+    lock.lock();
     is_being_read_ = false;
     memory_->work_done_.notify_all();
     throw;
@@ -83,9 +85,7 @@ void BackgroundEntry::prefetch() {
   }
   alive = origin_.find_alive();
   if (!alive.defined()) {
-    is_being_read_ = true;
-    lock.unlock();
-    start_read();
+    start_read(lock);
   }
 }
 
@@ -140,9 +140,7 @@ void BackgroundEntry::wait_for_read(std::unique_lock<std::mutex>& lock) {
     read(at::Tensor());
     lock.lock();
   } else if (!is_being_read_) {
-    is_being_read_ = true;
-    lock.unlock();
-    start_read();
+    start_read(lock);
     lock.lock();
   }
   memory_->work_done_.wait(lock, [this] { return !is_being_read_; });

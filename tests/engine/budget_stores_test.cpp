@@ -61,7 +61,7 @@ class BudgetStoresTest : public UnderPolicies {
     at::Tensor h = x_.matmul(weights_[0]);
     for (int layer = 1; layer <= 24; ++layer) {
       at::Tensor mask = x_ / layer;
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 12; ++i) {
         mask = at::erfinv(at::tanh(mask));
       }
       h = at::where(mask > -0.01, h, 0);
@@ -94,15 +94,20 @@ class BudgetStoresTest : public UnderPolicies {
     }
   }
 
-  // Runs steps within that part of the plain step's memory. Returns the last one.
-  BudgetedStep expect_to_fit(double part, const Stores& stores, int steps = 5) {
-    const Outcome plain = step(nullptr);
+  // Returns that part of the plain step's memory.
+  std::int64_t bytes_for(double part, const Outcome& plain) const {
     zero_gradients();
     const std::int64_t before = cpu_memory().current_bytes;
-    const auto peak_bytes =
-        before + static_cast<std::int64_t>(part * static_cast<double>(plain.peak_bytes - before));
+    return before +
+           static_cast<std::int64_t>(part * static_cast<double>(plain.peak_bytes - before));
+  }
+
+  // Runs steps within that part of the plain step's memory. Returns the last one.
+  BudgetedStep expect_to_fit(double part, const Stores& stores) {
+    const Outcome plain = step(nullptr);
+    const std::int64_t peak_bytes = bytes_for(part, plain);
     MemoryBudget budget({.peak_bytes = peak_bytes, .stores = stores});
-    for (int i = 0; i < steps; ++i) {
+    for (int i = 0; i < 5; ++i) {
       SCOPED_TRACE(c10::str("part ", part, ", step ", i));
       const Outcome got = step(&budget);
       EXPECT_LE(got.peak_bytes, peak_bytes);
@@ -141,9 +146,7 @@ TEST_F(BudgetStoresTest, AStoreThatTakesTimeIsWaitedFor) {
 TEST_F(BudgetStoresTest, AfterAStepThatDoesNotFitWithAStorePlansDoWithoutIt) {
   const auto store = std::make_shared<ElsewhereStore>();
   const Outcome plain = step(nullptr);
-  zero_gradients();
-  const std::int64_t before = cpu_memory().current_bytes;
-  const std::int64_t peak_bytes = before + (plain.peak_bytes - before) / 2;
+  const std::int64_t peak_bytes = bytes_for(0.5, plain);
   MemoryBudget budget({.peak_bytes = peak_bytes, .stores = {store}});
   for (int i = 0; i < 3; ++i) {
     step(&budget);

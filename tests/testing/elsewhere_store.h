@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "reprise/hooks/activation_store.h"
@@ -26,14 +27,12 @@ class ElsewhereStore final : public ActivationStore {
       : delay_(delay) {}
 
   std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override {
-    ++puts_;
     return std::make_unique<Stored>(*this, tensor);
   }
 
   // Of tensors that are put from now on.
   void set_delay(std::chrono::microseconds delay) { delay_ = delay; }
 
-  int puts() const { return puts_; }
   int prefetches() const { return prefetches_; }
 
  private:
@@ -53,17 +52,20 @@ class ElsewhereStore final : public ActivationStore {
 
     void prefetch() override {
       ++store_.prefetches_;
-      const std::lock_guard lock(mutex_);
-      if (!tensor_.defined()) {
-        tensor_ = copy();
+      if (device_bytes() == 0) {
+        at::Tensor fetched = copy();  // without the lock: the allocator may call back
+        const std::lock_guard lock(mutex_);
+        tensor_ = std::move(fetched);
         is_fetched_ = true;
       }
     }
     at::Tensor get() override {
-      const std::lock_guard lock(mutex_);
-      at::Tensor found = tensor_.defined() ? tensor_ : copy();
-      tensor_ = is_fetched_ ? at::Tensor() : tensor_;
-      return found;
+      at::Tensor found;
+      {
+        const std::lock_guard lock(mutex_);
+        found = is_fetched_ ? std::exchange(tensor_, at::Tensor()) : tensor_;
+      }
+      return found.defined() ? found : copy();
     }
     [[nodiscard]] std::int64_t device_bytes() const override {
       leave_if_due();
@@ -97,7 +99,6 @@ class ElsewhereStore final : public ActivationStore {
   };
 
   std::atomic<std::chrono::microseconds> delay_;
-  std::atomic<int> puts_ = 0;
   std::atomic<int> prefetches_ = 0;
 };
 
