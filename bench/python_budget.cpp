@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Our memory budget for the eager steps of a Python process: called through ctypes by
-// bench/side_by_side/budget.py. Linked into one library with python_memory.cpp, so that the budget
-// and the script share one counter, also where Reprise's libraries are static.
+// Our memory budget for the eager steps of a Python process: called through ctypes, and the
+// backward through torch.ops, by bench/side_by_side/budget.py. Linked into one library with
+// python_memory.cpp, so that the budget and the script share one counter, also where Reprise's
+// libraries are static.
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/library.h>
+
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -33,6 +37,10 @@ const char* error_of(const Function& function) {
     return message.c_str();
   }
 }
+
+void backward(const at::Tensor& loss) { torch::autograd::backward({loss}, {}); }
+
+TORCH_LIBRARY(reprise_bench, library) { library.def("backward(Tensor loss) -> ()", &backward); }
 
 }  // namespace
 

@@ -38,6 +38,7 @@ class Compiled:
 
     warm_ups = 2  # steps, of which the first compiles
     may_fail_at_first = False
+    backward = staticmethod(torch.Tensor.backward)
 
     def __init__(self, backend, budget):
         # Compiled code is cached per code object, whatever the budget: each gets its own.
@@ -72,6 +73,7 @@ class LastStep(ctypes.Structure):
 
 
 def load_library(path):
+    torch.ops.load_library(path)
     library = ctypes.CDLL(path)
     library.reprise_make_budget.argtypes = [ctypes.c_int64]
     library.reprise_make_budget.restype = ctypes.c_void_p
@@ -98,6 +100,8 @@ class Ours:
     def __init__(self, library, bytes_before, growth):
         self.library, self.bytes_before, self.growth = library, bytes_before, growth
         self.budget = library.reprise_make_budget(bytes_before + growth)
+        # Tensor.backward() calls its engine past the default one, which the budget observes.
+        self.backward = torch.ops.reprise_bench.backward
 
     def run(self, model):
         check(self.library.reprise_begin_budget_scope(self.budget))
@@ -155,9 +159,9 @@ class Outcome:
         }
 
 
-def outcome_of(bench, run):
+def outcome_of(bench, run, backward=torch.Tensor.backward):
     """The step's figures, and its outcome."""
-    kept, peak, gradients, buffers, loss = bench.outcome_of(run)
+    kept, peak, gradients, buffers, loss = bench.outcome_of(run, backward)
     figures = {"kept_bytes": kept, "peak_bytes": peak, "loss": loss}
     return figures, Outcome(gradients, buffers, loss)
 
@@ -167,7 +171,7 @@ def warm_up(bench, side):
     failed_steps = 0
     for _ in range(side.warm_ups):
         try:
-            bench.step_milliseconds(side.run)
+            bench.step_milliseconds(side.run, side.backward)
         except torch.OutOfMemoryError:
             if not side.may_fail_at_first:
                 raise
@@ -184,7 +188,7 @@ def prepare(bench, side, without_budget):
             entry["failed_first_steps"] = warm_up(bench, side)
         entry["warm_up_seconds"] = time.monotonic() - start
         entry["graphs"] = compiled_graphs() - graphs
-        figures, outcome = outcome_of(bench, side.run)
+        figures, outcome = outcome_of(bench, side.run, side.backward)
         entry |= figures
         if without_budget is not None:
             entry |= without_budget.compare(outcome)
@@ -211,24 +215,25 @@ def prepare_ours(bench, library, budgets, plain_peak, without_budget):
         yield side, budget, prepare(bench, side, without_budget)[0]
 
 
-def time_step(bench, run, entry):
+def time_step(bench, run, backward, entry):
     """Appends to its times, and raises its peak."""
     bench.reset()
     gc.collect()
     before = bench.counter.current()
     bench.counter.reset_peak()
-    entry["step_ms"].append(bench.step_milliseconds(run))
+    entry["step_ms"].append(bench.step_milliseconds(run, backward))
     entry["peak_bytes"] = max(entry["peak_bytes"], bench.counter.peak() - before)
 
 
 def time_rounds(bench, plain, prepared, rounds):
     """Times a step of each, in an order that is reversed each round."""
-    order = [(run_plainly, plain), *((side.run, entry) for side, _, entry in prepared)]
+    order = [(run_plainly, torch.Tensor.backward, plain)]
+    order += ((side.run, side.backward, entry) for side, _, entry in prepared)
     for _ in range(rounds):
-        for run, entry in order:
+        for run, backward, entry in order:
             if "failed" not in entry:
                 with noting_failure(entry):
-                    time_step(bench, run, entry)
+                    time_step(bench, run, backward, entry)
         order.reverse()
 
 

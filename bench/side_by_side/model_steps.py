@@ -136,14 +136,14 @@ class Bench:
             now.copy_(start)
         torch.manual_seed(SEED)
 
-    def step_milliseconds(self, run):
+    def step_milliseconds(self, run, backward=torch.Tensor.backward):
         self.reset()
         gc.collect()
         start = time.clock_gettime(self.clock)
-        run(self.model).backward()
+        backward(run(self.model))
         return (time.clock_gettime(self.clock) - start) * 1e3
 
-    def outcome_of(self, run):
+    def outcome_of(self, run, backward=torch.Tensor.backward):
         """Bytes kept and at the peak of a step, gradients, buffers, loss."""
         self.reset()
         gc.collect()
@@ -151,7 +151,7 @@ class Bench:
         before = self.counter.current()
         loss = run(self.model)
         kept = self.counter.current() - before
-        loss.backward()
+        backward(loss)
         peak = self.counter.peak() - before
         gradients = [p.grad.clone() for p in self.model.module.parameters()]
         return kept, peak, gradients, self.copies_of_buffers(), loss.item()
