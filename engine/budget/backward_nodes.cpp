@@ -50,6 +50,9 @@ class BackwardObservation {
  public:
   BackwardObservation(const std::shared_ptr<StepRecording>& recording,
                       const std::vector<MemoryGuard*>& guards) {
+    if (recording != nullptr) {
+      recording->begin_backward();
+    }
     std::vector<AcceleratorMemory*> sources;
     sources.reserve(guards.size());
     for (MemoryGuard* const guard : guards) {
@@ -58,9 +61,6 @@ class BackwardObservation {
     if (!sources.empty()) {
       const c10::Device device =
           recording == nullptr ? sources.front()->device() : recording->recorder().device();
-      if (recording != nullptr) {
-        recording->begin_backward();
-      }
       reports_ = MemoryReports::begin(
           std::make_shared<MemoryReports>(std::move(sources), recording, device));
     }

@@ -27,6 +27,7 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
       stored_(std::make_shared<StoredValues>(guard_, limit_bytes_)) {
   std::shared_ptr<StepRecording> recording;
   if (state_->is_to_record() && (recording = StepRecording::begin(source_))) {
+    is_recorded_ = true;
     is_recorded_by_ = recording.get();
     transcript_.emplace(recording);
     if (!state_->stores().empty()) {
@@ -214,7 +215,16 @@ void BudgetStep::begin_backward(const Tape& tape) {
   backward_ = hooks_internal::current_backward();
   if (transcript_) {
     transcript_->note_releases(tape);
+    if (!transcript_->observes_backward()) {
+      end_recording(RecordedBackward::kUnobserved);
+    }
   }
+}
+
+void BudgetStep::end_recording(RecordedBackward backward) {
+  recorded_ = transcript_->finish(backward);
+  transcript_.reset();
+  is_recorded_by_ = nullptr;
 }
 
 void BudgetStep::note_read(TapeValueId value) {
@@ -276,7 +286,7 @@ void BudgetStep::report() {
   step.measured.shortage_bytes = shortage_bytes_;
   step.measured.stored_bytes = stored_->stored_bytes();
   step.measured.has_other_sizes = plan != nullptr && step.difference > 0;
-  step.measured.is_recorded = transcript_.has_value();
+  step.measured.is_recorded = is_recorded_;
   step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   if (plan != nullptr && step.difference == 0) {
     // The guard keeps a step of which more was to be expected within the limit.
@@ -286,9 +296,9 @@ void BudgetStep::report() {
     step.measured.bound_seconds = plan->bound_seconds;
   }
   if (transcript_) {
-    step.recorded = transcript_->finish(!has_failed_);
-    transcript_.reset();
+    end_recording(has_failed_ ? RecordedBackward::kUnfinished : RecordedBackward::kWhole);
   }
+  step.recorded = std::move(recorded_);
   if (probe_) {
     step.rates = probe_->rates();
   }

@@ -88,6 +88,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool may_evict() const;
   void follow(const StepScript::Call& known, std::span<Result> results);
   void sample(const Tape::Operator& op, std::span<const Result> results);
+  void end_recording(RecordedBackward backward);
   void report();
 
   const std::shared_ptr<BudgetState> state_;
@@ -103,11 +104,13 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   FollowedPlan followed_;
   std::int64_t operator_bytes_ = 0;  // that the last operator has taken at once
   std::unique_ptr<c10::DebugInfoGuard> reports_;
+  bool is_recorded_ = false;
   std::optional<StepTranscript> transcript_;  // while the step is recorded
   std::optional<StoreProbe> probe_;           // of stores, while a planned step is recorded
 
   std::atomic<bool> is_in_forward_ = true;
-  const StepRecording* is_recorded_by_ = nullptr;  // to compare
+  std::atomic<const StepRecording*> is_recorded_by_ = nullptr;  // to compare
+  std::optional<RecordedStep> recorded_;                        // once its recording has ended
   NodeCursor node_;
   const std::shared_ptr<StoredValues> stored_;
   std::atomic<int> backward_ = -1;  // the last one

@@ -33,7 +33,7 @@ std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
 }  // namespace
 
 KnownStep::KnownStep(RecordedStep recorded, const StoreRates& rates)
-    : recordings_(recorded.is_whole ? 1 : 0) {
+    : recordings_(recorded.is_final() ? 1 : 0), backward_(recorded.backward) {
   replace(std::move(recorded), rates);
 }
 
@@ -85,7 +85,8 @@ void KnownStep::add_recording(RecordedStep recorded, const StoreRates& rates) {
       seconds = std::min(seconds, trace_->operators[op].seconds);
     }
   }
-  recordings_ += recorded.is_whole ? 1 : 0;
+  recordings_ += recorded.is_final() ? 1 : 0;
+  backward_ = recorded.backward;
   replace(std::move(recorded), rates);
 }
 
@@ -245,6 +246,7 @@ KnownStep::Summary KnownStep::summarize(const BudgetAim& aim) {
   for (const planner::ScheduledRun& run : planner_->simulator().schedule(reduced_)) {
     summary.repeated += run.requested_by != planner::kNone ? 1 : 0;
   }
+  summary.is_backward_estimated = backward_ != RecordedBackward::kWhole;
   summary.peak_operator = trace_->operators[planner_->simulator().run(reduced_).peak_operator].name;
   if (!aim.max_overhead && room_ > 0) {
     constexpr std::int64_t kPart = 10;

@@ -25,10 +25,20 @@ struct BudgetAim {
   std::optional<double> max_overhead;  // instead of peak_bytes
 };
 
+// Of a recorded step's backward, that which is not observed is an estimate.
+enum class RecordedBackward {
+  kWhole,
+  kUnfinished,  // it has not come to its end
+  kUnobserved,  // it runs on another thread than forward, or not through the default engine
+};
+
 struct RecordedStep {
   StepScript script;
   planner::Trace trace;
-  bool is_whole;  // false: backward has not come to its end, and the rest is an estimate
+  RecordedBackward backward;
+
+  // A later recording would tell no more of backward than this one.
+  bool is_final() const { return backward != RecordedBackward::kUnfinished; }
 };
 
 // One of the stores that a plan may use.
@@ -78,7 +88,7 @@ class KnownStep {
   bool is_of(const StepPlan& plan) const { return plan.script == script_; }
   const planner::Trace& trace() const { return *trace_; }
   planner::Planner& planner() { return *planner_; }
-  int recordings() const { return recordings_; }  // of whole steps
+  int recordings() const { return recordings_; }  // that are final
 
   // For a report.
   struct Summary {
@@ -88,6 +98,7 @@ class KnownStep {
     std::int64_t stored_bytes = 0;
     std::int64_t repeated = 0;  // runs of operators
     std::string peak_operator;
+    bool is_backward_estimated = false;
     std::int64_t more_bytes = 0;              // a tenth of those for activations
     std::optional<double> seconds_with_more;  // of a step with them
   };
@@ -127,6 +138,7 @@ class KnownStep {
   std::vector<PlannedStore> stores_;  // those of the planner
   bool uses_stores_ = true;
   int recordings_ = 0;
+  RecordedBackward backward_;
   std::shared_ptr<StepPlan> plan_;
   planner::Plan reduced_;            // its choices
   std::int64_t room_ = -1;           // for growth, that the plan was made for; negative: none was

@@ -48,6 +48,7 @@ std::shared_ptr<StepRecording> StepRecording::of_this_thread() {
 }
 
 void StepRecording::begin_backward() {
+  observes_backward_ = true;
   if (const std::int64_t bytes = source_.take_unreported(); bytes > 0) {
     recorder_.allocated(this, bytes, bytes);
   }

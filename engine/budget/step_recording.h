@@ -6,6 +6,7 @@
 #ifndef REPRISE_ENGINE_BUDGET_STEP_RECORDING_H_
 #define REPRISE_ENGINE_BUDGET_STEP_RECORDING_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,8 +34,11 @@ class StepRecording final : public BlockObserver {
 
   StepRecorder& recorder() { return recorder_; }
 
-  // Adds what forward's thread has allocated since the end of the scope: backward's first gradient.
+  // Its nodes will be reported. Adds what forward's thread has allocated since the end of the scope:
+  // backward's first gradient.
   void begin_backward();
+  // Returns whether one has begun whose nodes are reported.
+  bool observes_backward() const { return observes_backward_; }
 
   // Of a backward's nodes, on the threads that evaluate them.
   void begin_node(const std::string& name);
@@ -55,6 +59,7 @@ class StepRecording final : public BlockObserver {
   MemorySource& source_;
   StepRecorder recorder_;
   const std::thread::id thread_ = std::this_thread::get_id();
+  std::atomic<bool> observes_backward_ = false;
   bool is_ended_ = false;
 };
 

@@ -83,11 +83,11 @@ void StepTranscript::add_remaining_nodes() {
   }
 }
 
-std::optional<RecordedStep> StepTranscript::finish(bool is_whole) {
-  if (!is_whole) {
+std::optional<RecordedStep> StepTranscript::finish(RecordedBackward backward) {
+  if (backward != RecordedBackward::kWhole) {
     add_remaining_nodes();
   }
-  RecordedStep recorded{std::move(script_), recording_->finish(), is_whole};
+  RecordedStep recorded{std::move(script_), recording_->finish(), backward};
   recording_.reset();
   if (!is_valid(recorded.trace)) {
     return std::nullopt;

@@ -35,9 +35,11 @@ class StepTranscript {
   void end_forward(TapeRetention::ReadsOfNodes nodes);
   void note_read(TapeValueId value);
 
+  // Returns whether the nodes of the backward that runs now are recorded.
+  bool observes_backward() const { return recording_->observes_backward(); }
+
   // Returns the step; nothing if other threads have disturbed the recording. To be called once.
-  // is_whole: backward has come to its end.
-  std::optional<RecordedStep> finish(bool is_whole);
+  std::optional<RecordedStep> finish(RecordedBackward backward);
 
  private:
   void add_remaining_nodes();

@@ -9,15 +9,13 @@
 #include <tuple>
 #include <vector>
 
-#include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/memory_budget.h"
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/stores.h"
-#include "tests/engine/under_policies.h"
+#include "tests/engine/budgeted_steps.h"
 #include "tests/testing/elsewhere_store.h"
-#include "tests/testing/within_budget.h"
 
 namespace reprise::testing::budget_stores_test {
 namespace {
@@ -27,24 +25,13 @@ using ::testing::Not;
 using Stores = std::vector<std::shared_ptr<ActivationStore>>;
 using std::chrono::microseconds;
 
-class BudgetStoresTest : public UnderPolicies {
+class BudgetStoresTest : public BudgetedSteps {
  protected:
-  BudgetStoresTest() {
-    install_cpu_memory_counter();
-    torch::manual_seed(3);
-    for (int i = 0; i < 10; ++i) {
-      weights_.push_back(leaf({kWidth, kWidth}));
-    }
-    x_ = torch::randn({2048, kWidth});
-  }
-
   void TearDown() override {
     weights_.clear();
     x_.reset();
-    UnderPolicies::TearDown();
+    BudgetedSteps::TearDown();
   }
-
-  static constexpr std::int64_t kWidth = 64;
 
   // Whether its results are stored or computed again depends on the machine.
   at::Tensor forward() const {
@@ -70,43 +57,16 @@ class BudgetStoresTest : public UnderPolicies {
     return h.mean();
   }
 
-  struct Outcome {
-    Tensors gradients;
-    std::int64_t peak_bytes = 0;
-  };
-
   Outcome step(MemoryBudget* budget) const {
-    zero_gradients();
-    torch::manual_seed(5);
-    reset_peak_cpu_memory();
-    const at::Tensor loss = within(budget, [&] { return has_masks_ ? masked() : forward(); });
-    loss.backward();
-    Outcome outcome;
-    outcome.peak_bytes = cpu_memory().peak_bytes;
-    for (const at::Tensor& weight : weights_) {
-      outcome.gradients.push_back(weight.grad().defined() ? weight.grad().clone() : at::Tensor());
-    }
-    return outcome;
-  }
-
-  void zero_gradients() const {
-    for (at::Tensor weight : weights_) {
-      weight.mutable_grad().reset();
-    }
-  }
-
-  // Returns that part of the plain step's memory.
-  std::int64_t bytes_for(double part, const Outcome& plain) const {
-    zero_gradients();
-    const std::int64_t before = cpu_memory().current_bytes;
-    return before +
-           static_cast<std::int64_t>(part * static_cast<double>(plain.peak_bytes - before));
+    return BudgetedSteps::step(weights_, budget, [this](const Tensors&) {
+      return has_masks_ ? masked() : forward();
+    });
   }
 
   // Runs steps within that part of the plain step's memory. Returns the last one.
   BudgetedStep expect_to_fit(double part, const Stores& stores) {
     const Outcome plain = step(nullptr);
-    const std::int64_t peak_bytes = bytes_for(part, plain);
+    const std::int64_t peak_bytes = budget_bytes(weights_, part, plain);
     MemoryBudget budget({.peak_bytes = peak_bytes, .stores = stores});
     for (int i = 0; i < 5; ++i) {
       SCOPED_TRACE(c10::str("part ", part, ", step ", i));
@@ -121,8 +81,8 @@ class BudgetStoresTest : public UnderPolicies {
   }
 
   bool has_masks_ = false;
-  Tensors weights_;
-  at::Tensor x_;
+  Tensors weights_ = make_weights(10);
+  at::Tensor x_ = torch::randn({2048, kWidth});
   std::string report_;
 };
 
@@ -157,7 +117,7 @@ TEST_F(BudgetStoresTest, AfterAStepThatDoesNotFitWithAStorePlansDoWithoutIt) {
   has_masks_ = true;  // all that does not fit is stored, whatever the speed of the machine
   const auto store = std::make_shared<ElsewhereStore>();
   const Outcome plain = step(nullptr);
-  const std::int64_t peak_bytes = bytes_for(0.6, plain);
+  const std::int64_t peak_bytes = budget_bytes(weights_, 0.6, plain);
   MemoryBudget budget({.peak_bytes = peak_bytes, .stores = {store}});
   for (int i = 0; i < 3; ++i) {
     step(&budget);
