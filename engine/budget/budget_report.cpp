@@ -59,7 +59,8 @@ void describe_plan(const BudgetedStep& step, const KnownStep::Summary& plan, std
        << in_percent((step.predicted_seconds - step.bound_seconds) / step.plain_seconds) << "\n"
        << "peak: while " << plan.peak_operator << " runs\n";
   if (plan.is_backward_estimated) {
-    text << "backward is an estimate: it does not run on forward's thread, or not through LibTorch's "
+    text << "backward is an estimate: it does not run on forward's thread, or not through "
+            "LibTorch's "
             "default engine\n";
   }
   if (plan.seconds_with_more) {

@@ -34,8 +34,8 @@ class StepRecording final : public BlockObserver {
 
   StepRecorder& recorder() { return recorder_; }
 
-  // Its nodes will be reported. Adds what forward's thread has allocated since the end of the scope:
-  // backward's first gradient.
+  // Its nodes will be reported. Adds what forward's thread has allocated since the end of the
+  // scope: backward's first gradient.
   void begin_backward();
   // Returns whether one has begun whose nodes are reported.
   bool observes_backward() const { return observes_backward_; }

@@ -14,6 +14,8 @@
 #include "reprise/engine/ambient/boundary.h"
 #include "reprise/engine/ambient/recomputing_scope.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/function/early_stop.h"
+#include "reprise/engine/function/replay_hooks.h"
 #include "reprise/engine/report/profiler_range.h"
 
 namespace reprise::engine_internal {
@@ -21,69 +23,7 @@ namespace {
 
 using hooks_internal::SavedVariableHooks;
 
-// Leaves the region's code from inside the operator whose saved tensor was the last one wanted.
-// Derived from std::exception, because LibTorch's device threads propagate no others; not from
-// c10::Error, so that user code that handles LibTorch's errors lets it pass.
-class EarlyStop final : public std::exception {
- public:
-  explicit EarlyStop(const FunctionReplay* pass) : pass_(pass) {}
-  const FunctionReplay* pass() const { return pass_; }
-  const char* what() const noexcept override {
-    return "reprise: a recomputation has all it needs (internal; do not catch)";
-  }
-
- private:
-  const FunctionReplay* pass_;
-};
-
-// A tensor saved in the temporary graph of a replay. A backward inside the region reads it there.
-class ReplayHooks final : public SavedVariableHooks {
- public:
-  explicit ReplayHooks(FunctionReplay& pass) : pass_(pass) {}
-  void call_pack_hook(const at::Tensor& tensor) override {
-    if (is_last(tensor)) {
-      throw EarlyStop(&pass_);  // no local object is left to destroy: each costs a microsecond
-    }
-  }
-  at::Tensor call_unpack_hook() override { return alias_; }
-
- private:
-  bool is_last(const at::Tensor& tensor) {
-    const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
-    alias_ = hooks_internal::detached_alias(tensor);
-    return pass_.on_save(tensor, alias_);
-  }
-
-  FunctionReplay& pass_;
-  at::Tensor alias_;
-};
-
-// Returns the slots whose node also saved a result of a custom autograd Function, no later than
-// they were saved themselves.
-SlotSet slots_of_custom_functions(const RegionRecord& record) {
-  SlotSet of_custom_function(record.slots.size());
-  SlotId first(0);  // of the node
-  bool is_of_custom_function = false;
-  for (const SlotId slot : record.slots.ids()) {
-    const SavedTensorRecord& saved = record.slots[slot].saved;
-    if (saved.node_number() != record.slots[first].saved.node_number()) {
-      first = slot;
-      is_of_custom_function = false;
-    }
-    if (saved.is_of_custom_function() && !is_of_custom_function) {
-      is_of_custom_function = true;
-      for (SlotId earlier = first; earlier < slot; ++earlier) {
-        of_custom_function[earlier] = true;
-      }
-    }
-    of_custom_function[slot] = is_of_custom_function;
-  }
-  return of_custom_function;
-}
-
-}  // namespace
-
-namespace {
+constinit thread_local FunctionReplay* t_innermost = nullptr;  // whose region's code runs
 
 std::optional<ReplayWatch> make_watch(const RegionRecord& record, const FunctionRecord& function) {
   return function.watched ? std::optional<ReplayWatch>(std::in_place, *function.watched,
@@ -93,6 +33,8 @@ std::optional<ReplayWatch> make_watch(const RegionRecord& record, const Function
 }
 
 }  // namespace
+
+bool replay_has_stopped() { return t_innermost != nullptr && t_innermost->is_stopped(); }
 
 FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted,
                                bool is_last)
@@ -115,13 +57,16 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, S
                                       ? function.slot_behind_transfers
                                       : SlotId(std::max<std::size_t>(1, wanted_.size()) - 1);
   last_needed_ = std::max(last_needed_, behind_transfers);
+  if (uninterruptible_.contains(last_needed_) && uninterruptible_[last_needed_]) {
+    before_operator_.emplace(*this);
+  }
 }
 
 std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
   if (std::this_thread::get_id() == thread_) {
     effects_.settle();  // before LibTorch notes the version of what it saves
   }
-  return std::make_unique<ReplayHooks>(*this);
+  return make_replay_hooks(*this);
 }
 
 bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
@@ -137,10 +82,14 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
   if (is_wanted && std::this_thread::get_id() == thread_) {
     effects_.note_save(slot, tensor);
   }
-  const bool may_be_last = record_.early_stop && slot >= last_needed_ && may_stop(slot, tensor);
+  const bool is_enough = record_.early_stop && slot >= last_needed_;
+  const bool may_be_last = is_enough && may_stop(slot, tensor);
+  if (is_enough && before_operator_ && std::this_thread::get_id() == thread_) {
+    before_operator_->arm();
+  }
   const MutexLock lock(mutex_);
   if (is_wanted) {
-    values_[slot] = {alias, alias._version()};
+    values_[slot] = {may_be_returned(tensor) ? tensor : alias, alias._version()};
   }
   const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
   stopped_ = stopped_ || stops;
@@ -148,6 +97,20 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
     selective_->stop();
   }
   return stops;
+}
+
+bool FunctionReplay::on_operator() {
+  if (effects_.awaits_write() || is_unwinding() || saving_.load() != 0) {
+    return false;
+  }
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+  }
+  if (selective_) {
+    selective_->stop();
+  }
+  return true;
 }
 
 bool FunctionReplay::may_stop(SlotId slot, const at::Tensor& tensor) const {
@@ -257,6 +220,10 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     watch_->start(inputs, *interceptor);
     interceptor = &*watch_;
   }
+  if (before_operator_) {
+    before_operator_->start(*interceptor);
+    interceptor = &*before_operator_;
+  }
   const InterceptionScope intercepted(interceptor);
   std::optional<OperatorLogGuard> logging;
   if (record_.operators) {
@@ -272,6 +239,8 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   checks_.set_thread(thread_);
   const ReplayGraph::Scope graph(graph_, wanted_.size());
   exceptions_at_start_ = std::uncaught_exceptions();
+  FunctionReplay* const outer = std::exchange(t_innermost, this);
+  const absl::Cleanup innermost = [outer] { t_innermost = outer; };
   try {
     function_.code->run(arguments);
   } catch (const EarlyStop& stop) {
@@ -294,11 +263,18 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
 
 FilledSlots FunctionReplay::take_values() {
   FilledSlots filled;
-  const MutexLock lock(mutex_);
-  filled.reserve(values_.size());
-  for (const SlotId slot : values_.ids()) {
-    if (values_[slot].tensor.defined()) {
-      filled.emplace_back(slot, std::move(values_[slot]));
+  {
+    const MutexLock lock(mutex_);
+    filled.reserve(values_.size());
+    for (const SlotId slot : values_.ids()) {
+      if (values_[slot].tensor.defined()) {
+        filled.emplace_back(slot, std::move(values_[slot]));
+      }
+    }
+  }
+  for (auto& [slot, value] : filled) {
+    if (!may_be_returned(value.tensor)) {  // it has got a graph since
+      value.tensor = hooks_internal::detached_alias(value.tensor);
     }
   }
   return filled;

@@ -23,6 +23,7 @@
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/effects/replay_effects.h"
 #include "reprise/engine/effects/replay_graph.h"
+#include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/replay_checks.h"
 #include "reprise/engine/recomputation/recomputation.h"
@@ -54,14 +55,21 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   bool on_accumulation(const std::vector<at::Tensor>& leaves) override;
 
   // Called for each tensor that autograd saves during the replay. Returns true if it was the last
-  // one wanted: the caller then has to throw EarlyStop.
+  // one wanted: the caller then has to call throw_early_stop().
   [[nodiscard]] bool on_save(const at::Tensor& tensor, const at::Tensor& alias);
+
+  // Called before an operator runs that a replay with all it needs does not have to run, see
+  // StopBeforeOperator. Returns true if the replay ends here: the caller then has to call
+  // throw_early_stop().
+  [[nodiscard]] bool on_operator() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether the replay has had all it needs. Thread-safe.
+  bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Returns whether the replay may end in the middle of this save.
   bool may_stop(SlotId slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
-  bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
   void run_region(std::span<const at::Tensor> inputs);
   // Runs the code up to its end or the early stop.
@@ -80,6 +88,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   ReplayChecks checks_;
   ReplayGraph graph_;
   std::optional<SelectiveReplay> selective_;
+  std::optional<StopBeforeOperator> before_operator_;  // if the last one needed is uninterruptible
   std::unique_ptr<OperatorLog> operators_;
 
   std::atomic<std::uint32_t> count_ = 0;   // of saved tensors

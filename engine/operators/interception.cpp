@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/operators/interception.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/op_registration/op_registration.h>
@@ -28,9 +29,12 @@ struct Interception {
   OperatorInterceptor* interceptor = nullptr;
   int depth = 0;  // see Note [Unseen]
   std::uint64_t last_sequence_number = 0;
+  const bool* is_tracing = nullptr;  // LibTorch's flag of this thread; set with the interceptor
 
   OperatorInterceptor* if_seen() const noexcept {
-    return depth >= hooks_internal::UnseenScope::depth() ? interceptor : nullptr;
+    const bool is_seen =
+        interceptor != nullptr && depth >= hooks_internal::UnseenScope::depth() && !*is_tracing;
+    return is_seen ? interceptor : nullptr;
   }
 };
 constinit thread_local Interception t_interception;
@@ -155,6 +159,7 @@ InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
   Interception& thread = t_interception;
   thread.interceptor = interceptor;
   thread.depth = hooks_internal::UnseenScope::depth();
+  thread.is_tracing = &at::SavedTensorDefaultHooks::get_tls_state().is_tracing;
 }
 
 OperatorInterceptor* InterceptionScope::current() noexcept { return t_interception.if_seen(); }

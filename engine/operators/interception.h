@@ -98,8 +98,9 @@ inline at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
 }
 
 // While alive, passes the operators of this thread to `interceptor` and to no other; to none, if it
-// is null (for the engine's own operators), or inside a hooks_internal::UnseenScope. The
-// interceptor must outlive the scope.
+// is null (for the engine's own operators), inside a hooks_internal::UnseenScope, or while a
+// compiler traces code on this thread (at::SavedTensorDefaultHooks::set_tracing), whose operators
+// compute nothing. The interceptor must outlive the scope.
 class [[nodiscard]] REPRISE_API InterceptionScope {
  public:
   explicit InterceptionScope(OperatorInterceptor* interceptor);

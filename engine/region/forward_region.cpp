@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/region/forward_region.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
@@ -266,6 +267,9 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
       options.context_fn();  // made, not entered, as torch.utils.checkpoint does
     }
     return false;
+  }
+  if (at::SavedTensorDefaultHooks::get_tls_state().is_tracing) {
+    return false;  // a compiler records the operators; hooks are none of its business
   }
   hooks_internal::check_hooks_enabled();
   hooks_internal::ensure_engine_installed();

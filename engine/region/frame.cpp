@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/region/group_state.h"
 
@@ -241,6 +242,7 @@ void Frame::replay_into(Session& session, std::optional<SlotId> slot, Session::D
 }
 
 void Frame::recompute_now(SessionId id) {
+  const LanguageLockRelease unlocked;
   const std::shared_ptr<Session> session = open(current_request());
   TORCH_INTERNAL_ASSERT(session->id() == id);
   Session::Dropped dropped;  // freed after the lock

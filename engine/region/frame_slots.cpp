@@ -6,7 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include "reprise/base/error.h"
 #include "reprise/engine/effects/replay_graph.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/region/frame.h"
 
 namespace reprise::engine_internal {
@@ -30,7 +32,18 @@ class Slot final : public SavedVariableHooks {
     packed_ = true;
     ReplayGraph::note_packed(tensor);
   }
-  at::Tensor call_unpack_hook() override { return frame_->unpack(number_); }
+  at::Tensor call_unpack_hook() override {
+    try {
+      const LanguageLockRelease unlocked;
+      return frame_->unpack(number_);
+    } catch (const Error& error) {
+      const EmbeddingLanguage* const language = embedding_language();
+      if (language != nullptr && language->throw_error != nullptr) {
+        language->throw_error(error);
+      }
+      throw;
+    }
+  }
 
  private:
   std::shared_ptr<Frame> frame_;

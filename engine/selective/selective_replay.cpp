@@ -14,6 +14,7 @@
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -24,8 +25,8 @@ using Kind = ResultList::Kind;
 // With a version counter of its own: a write by the replay does not count as one to the retained
 // tensor.
 at::Tensor own_alias(const at::Tensor& kept) {
-  return at::Tensor(kept.unsafeGetTensorImpl()->shallow_copy_and_detach(
-      c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
+  return hooks_internal::detached_alias(kept, c10::VariableVersion(0),
+                                        /*may_change_metadata=*/true);
 }
 
 // Replaces a result whose elements are not needed.

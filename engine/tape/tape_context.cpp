@@ -7,15 +7,22 @@
 namespace reprise::engine_internal {
 namespace {
 
+// Python's modes belong to the thread's present state: those of forward may have ended.
+constexpr c10::DispatchKeySet kPython({c10::DispatchKey::Python,
+                                       c10::DispatchKey::PythonTLSSnapshot,
+                                       c10::DispatchKey::PythonDispatcher});
+
 // The keys that forward had included, and the keys included here to intercept operators.
 c10::DispatchKeySet included_keys(const Tape::Context& context) {
-  return context.keys.included_ | c10::impl::tls_local_dispatch_key_set().included_;
+  return (context.keys.included_ - kPython) | c10::impl::tls_local_dispatch_key_set().included_;
 }
 
 // Operators enter the dispatcher below the key where forward has recorded them.
 c10::DispatchKeySet excluded_keys(const Tape::Context& context) {
   const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
-  return context.keys.excluded_ | (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - below);
+  const c10::DispatchKeySet now = c10::impl::tls_local_dispatch_key_set().excluded_;
+  return (context.keys.excluded_ - kPython) | (now & kPython) |
+         (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - below);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "reprise/engine/tape_replay/tape_replay.h"
 
 #include <ATen/core/List.h>
+#include <ATen/core/PythonFallbackKernel.h>
 #include <ATen/ops/clone.h>
 #include <c10/util/StringUtil.h>
 
@@ -54,6 +55,7 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
     const RecomputingScope recomputing;
     const at::NoGradGuard no_grad;
     const InterceptionScope unseen(nullptr);
+    const at::impl::MaybeSetTLSOnEntryGuard entry;  // what Python's code in an operator finds
     const RngForkGuard generators(generators_of(operators));
     wait_at_boundary(record_.synchronizes);
     for (const TapeOperatorId index : operators) {

@@ -6,7 +6,10 @@
 #ifndef REPRISE_HOOKS_SEAM_BACKWARD_SCOPE_H_
 #define REPRISE_HOOKS_SEAM_BACKWARD_SCOPE_H_
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
+#include <vector>
 
 #include "reprise/base/export.h"
 
@@ -18,6 +21,12 @@ using BackwardScopeMaker = std::shared_ptr<void> (*)();
 
 // One per process. Serves backwards once the engine is installed, see forwarding_engine.h.
 REPRISE_API void set_backward_scope_maker(BackwardScopeMaker maker);
+
+// For a backward from `roots` that is run past the default engine, as Python's Tensor.backward()
+// is: does what ours does when one begins. The result, perhaps null, is to be destroyed on this
+// thread when that backward has ended. accumulates: it adds to the gradients of leaves.
+[[nodiscard]] REPRISE_API std::shared_ptr<void> begin_backward(const std::vector<at::Tensor>& roots,
+                                                               bool accumulates);
 
 }  // namespace reprise::hooks_internal
 

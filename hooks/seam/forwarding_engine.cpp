@@ -57,6 +57,22 @@ std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
   return leaves;
 }
 
+std::shared_ptr<void> begin_backward_from(const torch::autograd::edge_list& roots,
+                                          bool accumulates) {
+  if (accumulates && has_open_provider()) {
+    offer_accumulation(leaves_of(roots));
+  }
+  const BackwardScopeMaker maker = g_backward_scope_maker.load(std::memory_order_acquire);
+  return maker == nullptr ? nullptr : maker();
+}
+
+// LibTorch before 2.11 asks without looking at the gate itself. A compiler that traces code
+// (torch.compile) defers hooks until that runs; the base engine leaves this to Python's.
+bool are_hooks_applied() {
+  const at::impl::SavedTensorDefaultHooksTLS& state = at::SavedTensorDefaultHooks::get_tls_state();
+  return !state.disabled_error_message && !state.is_tracing;
+}
+
 class ForwardingEngine final : public Engine {
  public:
   explicit ForwardingEngine(Engine& previous) : previous_(&previous) {}
@@ -65,11 +81,7 @@ class ForwardingEngine final : public Engine {
                                          const torch::autograd::variable_list& inputs,
                                          bool keep_graph, bool create_graph, bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
-    if (accumulate_grad && innermost_provider() != nullptr) {
-      offer_accumulation(leaves_of(roots));
-    }
-    const BackwardScopeMaker maker = g_backward_scope_maker.load(std::memory_order_acquire);
-    const std::shared_ptr<void> scope = maker == nullptr ? nullptr : maker();
+    const std::shared_ptr<void> scope = begin_backward_from(roots, accumulate_grad);
     return previous().execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
 
@@ -87,10 +99,10 @@ class ForwardingEngine final : public Engine {
   std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
     t_asked = true;
     if (HookProvider* provider = innermost_provider()) {
-      // LibTorch before 2.11 asks without looking at the gate itself.
-      return at::SavedTensorDefaultHooks::is_enabled() ? provider->make_hooks() : nullptr;
+      return are_hooks_applied() ? provider->make_hooks() : nullptr;
     }
-    return UnseenScope::depth() > 0 ? nullptr : previous().get_default_saved_variable_hooks();
+    const bool is_seen = UnseenScope::depth() == 0 || has_open_provider();
+    return is_seen ? previous().get_default_saved_variable_hooks() : nullptr;
   }
 
 #if REPRISE_TORCH_HAS_NODE_CREATION_HOOKS
@@ -152,6 +164,16 @@ std::unique_ptr<SavedVariableHooks> make_ambient_hooks() {
 
 void set_backward_scope_maker(BackwardScopeMaker maker) {
   g_backward_scope_maker.store(maker, std::memory_order_release);
+}
+
+std::shared_ptr<void> begin_backward(const std::vector<at::Tensor>& roots, bool accumulates) {
+  torch::autograd::edge_list edges;
+  for (const at::Tensor& root : roots) {
+    if (root.defined() && root.requires_grad()) {
+      edges.push_back(torch::autograd::impl::gradient_edge(root));
+    }
+  }
+  return begin_backward_from(edges, accumulates);
 }
 
 void at_backward_end(std::function<void()> callback) {

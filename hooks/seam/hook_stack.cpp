@@ -3,10 +3,15 @@
 #include "reprise/hooks/seam/hook_stack.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <c10/core/DispatchKey.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <atomic>
+#include <cstddef>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +26,11 @@ using c10::ThreadLocalDebugInfo;
 constexpr std::string_view kHooksKindName = "REPRISE_HOOKS";
 
 c10::DebugInfoKind hooks_kind() { return own_debug_info_kind<kHooksKindName, 0xC7>(); }
+
+// LibTorch's stack of Python's saved-tensor hooks, which goes from thread to thread as ours does.
+std::size_t depth_of_foreign_stack() noexcept {
+  return at::SavedTensorDefaultHooks::get_tls_state().stack.size();
+}
 
 class HookEntry final : public c10::DebugInfoBase {
  public:
@@ -42,6 +52,9 @@ class HookEntry final : public c10::DebugInfoBase {
     }
     return entry != nullptr && entry->depth_ < UnseenScope::depth() ? nullptr : entry;
   }
+
+  // Whether hooks have been pushed to LibTorch's own stack since: they are further in.
+  bool is_covered() const noexcept { return depth_of_foreign_stack() > foreign_depth_; }
 
   HookProvider* provider() const noexcept { return provider_.get(); }
   HookEntry* outer() const noexcept { return outer_; }
@@ -69,6 +82,7 @@ class HookEntry final : public c10::DebugInfoBase {
   HookEntry* outer_;
   ThreadLocalDebugInfo* frame_ = nullptr;  // the link that owns this entry
   const int depth_ = UnseenScope::depth();
+  const std::size_t foreign_depth_ = depth_of_foreign_stack();
   std::atomic<bool> open_{true};
 };
 
@@ -90,7 +104,11 @@ HookScope::~HookScope() {
 
 HookProvider* innermost_provider() noexcept {
   const HookEntry* top = HookEntry::open_from(HookEntry::innermost_entry());
-  return top == nullptr ? nullptr : top->provider();
+  return top == nullptr || top->is_covered() ? nullptr : top->provider();
+}
+
+bool has_open_provider() noexcept {
+  return HookEntry::open_from(HookEntry::innermost_entry()) != nullptr;
 }
 
 bool offer_accumulation(const std::vector<at::Tensor>& leaves) {
@@ -144,10 +162,22 @@ void set_unpack_observer(TensorObserver observer) noexcept { g_unpack_observer.s
 void observe_pack(const at::Tensor& tensor) { call(g_pack_observer, tensor); }
 void observe_unpack(const at::Tensor& tensor) { call(g_unpack_observer, tensor); }
 
+// A mode of Python's on this thread would be asked for the copy, and see a detach for each saved
+// tensor. Python makes the copy of a tensor of its own class.
+at::Tensor detached_alias(const at::Tensor& tensor, const c10::VariableVersion& counter,
+                          bool may_change_metadata) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> unseen_by_modes;
+  if (c10::impl::TorchDispatchModeTLS::stack_len() > 0 &&
+      !impl->key_set().has(c10::DispatchKey::Python)) {
+    unseen_by_modes.emplace(c10::DispatchKey::Python);
+  }
+  return at::Tensor(impl->shallow_copy_and_detach(counter, may_change_metadata));
+}
+
 at::Tensor detached_alias(const at::Tensor& tensor) {
-  const auto& impl = tensor.unsafeGetTensorImpl();
-  return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),
-                                                  /*allow_tensor_metadata_change=*/false));
+  return detached_alias(tensor, tensor.unsafeGetTensorImpl()->version_counter(),
+                        /*may_change_metadata=*/false);
 }
 
 }  // namespace reprise::hooks_internal

@@ -8,6 +8,7 @@
 #define REPRISE_HOOKS_SEAM_HOOK_STACK_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <memory>
@@ -57,9 +58,14 @@ class REPRISE_API HookScope {
   std::shared_ptr<HookEntry> entry_;
 };
 
-// Returns the innermost open provider of this thread; null if there is none, or if the present work
-// is invisible to it.
+// Returns the innermost open provider of this thread; null if there is none, if the present work is
+// invisible to it, or if hooks of LibTorch's own stack (Python's saved_tensors_hooks) are further
+// in.
 REPRISE_API HookProvider* innermost_provider() noexcept;
+
+// Returns whether there is an open provider to which the present work is visible, hooks of
+// LibTorch's own stack further in or not.
+REPRISE_API bool has_open_provider() noexcept;
 
 // Returns whether an open provider of this thread has accepted the leaves, see on_accumulation().
 bool offer_accumulation(const std::vector<at::Tensor>& leaves);
@@ -82,6 +88,9 @@ REPRISE_API void check_hooks_enabled();
 // Returns a separate tensor object over the same data, without graph. It shares the version
 // counter, so an in-place change through either is visible to both. Bypasses the dispatcher.
 REPRISE_API at::Tensor detached_alias(const at::Tensor& tensor);
+// The same with another version counter.
+REPRISE_API at::Tensor detached_alias(const at::Tensor& tensor, const c10::VariableVersion& counter,
+                                      bool may_change_metadata);
 
 // Set functions to be called with each tensor that is passed to a user's pack hook or to a store of
 // a StoreGuard, and with each that a user's unpack hook has returned. For the engine, which this

@@ -110,6 +110,31 @@ TEST(CollectivesTest, OmitsTheLastOperatorInAReplay) {
   on_ranks(2, [](Rank& rank) { expect_replayed(rank, region_forms(), 0, last_of_all); });
 }
 
+// Saves its argument.
+struct Squared : torch::autograd::Function<Squared> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x * x;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0] * 2 * context->get_saved_variables()[0]};
+  }
+};
+
+// A Function saves the result of another one last.
+at::Tensor last_behind_a_function(const Layers& layers, const at::Tensor& x, Style style) {
+  const at::Tensor hidden = at::gelu(x.matmul(layers.up)).matmul(layers.down);
+  return reduce_from_ranks(Squared::apply(copy_to_ranks(hidden, style)), style);
+}
+
+TEST(CollectivesTest, OmitsTheLastOperatorBehindAFunctionThatSavesAnothersResult) {
+  on_ranks(2, [](Rank& rank) {
+    expect_replayed(rank, region_forms(), 0, last_behind_a_function);
+    expect_replayed(rank, region_forms({.early_stop = false}), 1, last_behind_a_function);
+  });
+}
+
 TEST(CollectivesTest, WithoutEarlyStopAReplayRunsAll) {
   on_ranks(2, [](Rank& rank) {
     expect_replayed(rank, region_forms({.early_stop = false}), 1, saved_behind);

@@ -58,9 +58,8 @@ class BudgetStoresTest : public BudgetedSteps {
   }
 
   Outcome step(MemoryBudget* budget) const {
-    return BudgetedSteps::step(weights_, budget, [this](const Tensors&) {
-      return has_masks_ ? masked() : forward();
-    });
+    return BudgetedSteps::step(
+        weights_, budget, [this](const Tensors&) { return has_masks_ ? masked() : forward(); });
   }
 
   // Runs steps within that part of the plain step's memory. Returns the last one.

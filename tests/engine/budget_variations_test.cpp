@@ -13,14 +13,23 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/memory_budget.h"
 #include "reprise/engine/value_annotations.h"
+#include "reprise/hooks/seam/backward_scope.h"
 #include "tests/engine/budgeted_steps.h"
 
 namespace reprise::testing::budget_variations_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using BudgetVariationsTest = BudgetedSteps;
+
+void run_past_the_default_engine(const at::Tensor& loss) {
+  torch::autograd::Engine::get_base_engine().execute({torch::autograd::impl::gradient_edge(loss)},
+                                                     {at::ones_like(loss)}, /*keep_graph=*/false,
+                                                     /*create_graph=*/false,
+                                                     /*accumulate_grad=*/true);
+}
 
 TEST_F(BudgetVariationsTest, OtherShapesInEachStep) {
   const Tensors weights = make_weights(8);
@@ -196,15 +205,11 @@ TEST_F(BudgetVariationsTest, ABackwardThatIsNotObserved) {
   const auto on_a_thread = [](const at::Tensor& loss) {
     std::thread([&] { loss.backward(); }).join();
   };
-  const auto past_the_default_engine = [](const at::Tensor& loss) {
-    torch::autograd::Engine::get_base_engine().execute({torch::autograd::impl::gradient_edge(loss)},
-                                                       {at::ones_like(loss)}, false, false, true);
-  };
   const Tensors weights = make_weights(12);
   const at::Tensor x = torch::randn({512, kWidth});
   const auto forward = [&](const Tensors& w) { return layers(w, x); };
   const Outcome plain = step(weights, nullptr, forward);
-  for (const Backward& backward : {Backward(on_a_thread), Backward(past_the_default_engine)}) {
+  for (const Backward& backward : {Backward(on_a_thread), Backward(run_past_the_default_engine)}) {
     const std::int64_t peak_bytes = budget_bytes(weights, 0.5, plain);
     MemoryBudget budget({.peak_bytes = peak_bytes});
     for (int i = 0; i < 5; ++i) {
@@ -221,6 +226,23 @@ TEST_F(BudgetVariationsTest, ABackwardThatIsNotObserved) {
     EXPECT_LE(budget.last_step()->peak_bytes, peak_bytes);
   }
   EXPECT_EQ(live_frames(), 0);
+}
+
+TEST_F(BudgetVariationsTest, ABackwardPastTheDefaultEngineThatIsAnnounced) {
+  const Tensors weights = make_weights(12);
+  const at::Tensor x = torch::randn({512, kWidth});
+  const auto forward = [&](const Tensors& w) { return layers(w, x); };
+  const Outcome plain = step(weights, nullptr, forward);
+  MemoryBudget budget({.peak_bytes = budget_bytes(weights, 0.5, plain)});
+  for (int i = 0; i < 4; ++i) {
+    const Outcome got = step(weights, &budget, forward, [&](const at::Tensor& loss) {
+      const auto scope = hooks_internal::begin_backward({loss}, /*accumulates=*/true);
+      run_past_the_default_engine(loss);
+    });
+    expect_same_bits(got.gradients, plain.gradients);
+  }
+  EXPECT_EQ(budget.last_step()->peak_bytes, *budget.last_step()->predicted_peak_bytes);
+  EXPECT_THAT(budget.report(), Not(HasSubstr("backward is an estimate")));
 }
 
 }  // namespace

@@ -35,6 +35,22 @@ struct Saves : torch::autograd::Function<Saves> {
   }
 };
 
+// The same, of each that comes back.
+struct SavesInList : torch::autograd::Function<SavesInList> {
+  static Tensors& received() {
+    static Tensors tensors;
+    return tensors;
+  }
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& y) {
+    context->save_for_backward({y});
+    return x.clone();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    received().push_back(context->get_saved_variables()[0]);
+    return {gradients[0], at::Tensor()};
+  }
+};
+
 class ObjectIdentityTest : public testing::ConformanceTest,
                            public ::testing::WithParamInterface<ReplayMode> {
  protected:
@@ -139,6 +155,79 @@ TEST_P(ObjectIdentityTest, NotOfATensorThatHasChanged) {
   const at::Tensor of_one_that_is_changed = checkpoint(accepting, code, a, b);
   b.add_(1);
   EXPECT_TRUE(bitwise_equal(received(of_one_that_is_changed), at::full({3}, 2.0)));
+}
+
+using ObjectIdentityInReplayTest = testing::ConformanceTest;
+
+// Two nodes save one mask, which nobody has any more when backward asks.
+TEST_F(ObjectIdentityInReplayTest, NodesReceiveTheObjectThatTheReplayHasMade) {
+  const auto code = [](const at::Tensor& x) {
+    const at::Tensor mask = x.detach() > 0;
+    return SavesInList::apply(SavesInList::apply(x, mask), mask);
+  };
+  const auto run = [&](auto region) {
+    const at::Tensor x = leaf({3});
+    gradients(region(code, x), {x});
+    return std::exchange(SavesInList::received(), Tensors());
+  };
+  for (const Tensors& received : {run(testing::Plain{}), run(testing::InRegion{})}) {
+    ASSERT_EQ(received.size(), 2U);
+    EXPECT_TRUE(received[0].is_same(received[1]));
+  }
+}
+
+TEST_F(ObjectIdentityInReplayTest, BackwardInsideTheRegionReceivesTheObject) {
+  const at::Tensor b = at::ones({3});
+  const auto code = [&b](const at::Tensor& x) {
+    const at::Tensor y = SavesInList::apply(x.sin(), b);
+    const at::Tensor factor = torch::autograd::grad({y.sum()}, {x})[0];
+    return (x * factor).sin().exp();
+  };
+  const at::Tensor x = leaf({3});
+  gradients(checkpoint(code, x), {x});
+  const Tensors received = std::exchange(SavesInList::received(), Tensors());
+  EXPECT_GE(received.size(), 2U);
+  for (const at::Tensor& tensor : received) {
+    EXPECT_TRUE(tensor.is_same(b));
+  }
+}
+
+// The replay's graph would be kept for a view of a tensor that is a part of it.
+TEST_F(ObjectIdentityInReplayTest, NotOfAViewOfATensorWithAGraph) {
+  expect_as_plain([&](auto run) -> Tensors {
+    const at::Tensor x = leaf({3});
+    const at::Tensor y = run(
+        [](const at::Tensor& t) {
+          const at::Tensor h = t.exp();
+          at::Tensor view;
+          {
+            const torch::NoGradGuard no_grad;
+            view = h.view({3, 1});
+          }
+          return SavesInList::apply(h, view).sin();
+        },
+        x);
+    const Tensors found = gradients(y, {x});
+    return {found[0], std::exchange(SavesInList::received(), Tensors())[0]};
+  });
+}
+
+TEST_F(ObjectIdentityInReplayTest, TensorThatGetsAGraphLaterDoesNotKeepIt) {
+  const CheckpointOptions accepting{.allow_external_mutation = true};
+  const at::Tensor x = leaf({3});
+  const at::Tensor y = checkpoint(
+      accepting,
+      [](const at::Tensor& t) {
+        at::Tensor b = at::ones({3});
+        const at::Tensor saved = SavesInList::apply(t, b);
+        b.copy_(saved);
+        return b.sin() + saved;
+      },
+      x);
+  gradients(y, {x});
+  const Tensors received = std::exchange(SavesInList::received(), Tensors());
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_FALSE(received[0].requires_grad());
 }
 
 }  // namespace

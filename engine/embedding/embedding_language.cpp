@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/embedding/embedding_language.h"
+
+#include <atomic>
+
+namespace reprise::engine_internal {
+namespace {
+
+std::atomic<const EmbeddingLanguage*> g_language{nullptr};
+
+}  // namespace
+
+void set_embedding_language(const EmbeddingLanguage* language) noexcept {
+  g_language.store(language, std::memory_order_release);
+}
+
+const EmbeddingLanguage* embedding_language() noexcept {
+  return g_language.load(std::memory_order_acquire);
+}
+
+LanguageLockRelease::LanguageLockRelease() noexcept
+    : language_(embedding_language()),
+      released_(language_ != nullptr && language_->release_lock != nullptr
+                    ? language_->release_lock()
+                    : nullptr) {}
+
+LanguageLockRelease::~LanguageLockRelease() {
+  if (released_ != nullptr) {
+    language_->take_lock(released_);
+  }
+}
+
+}  // namespace reprise::engine_internal

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// What the engine has to ask of another language whose code runs in regions, for a binding to set:
+// its lock, and its exceptions.
+#ifndef REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_
+#define REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_
+
+#include <exception>
+
+#include "reprise/base/export.h"
+
+namespace reprise::engine_internal {
+
+// Functions may be null. A thread holds the language's lock while it runs the language's code. A
+// node of the language reads its saved tensors with it, and may have to wait there for another
+// thread's replay, which needs the lock to run the region's code.
+struct EmbeddingLanguage {
+  // Lets go of the lock; returns null if this thread does not hold it. Set with take_lock.
+  void* (*release_lock)() noexcept = nullptr;
+  // Takes the lock again, with what release_lock() has returned.
+  void (*take_lock)(void* released) noexcept = nullptr;
+  // Throws an exception with which a replay leaves the region's code, derived from std::exception,
+  // that the language's code does not handle as an error. The region's code may end with any
+  // exception then, see replay_has_stopped().
+  void (*throw_early_stop)() = nullptr;
+  // Throws the language's form of an error of ours that a backward is about to receive. Returns if
+  // there is none.
+  void (*throw_error)(const std::exception& error) = nullptr;
+};
+
+// `language` must live as long as the process. Null: none, as at first.
+REPRISE_API void set_embedding_language(const EmbeddingLanguage* language) noexcept;
+// Returns null if there is none.
+const EmbeddingLanguage* embedding_language() noexcept;
+
+// While alive, this thread does not hold the language's lock.
+class [[nodiscard]] LanguageLockRelease {
+ public:
+  LanguageLockRelease() noexcept;
+  ~LanguageLockRelease();
+  LanguageLockRelease(const LanguageLockRelease&) = delete;
+  LanguageLockRelease& operator=(const LanguageLockRelease&) = delete;
+
+ private:
+  const EmbeddingLanguage* const language_;
+  void* const released_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/function/replay_hooks.h"
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "reprise/engine/function/early_stop.h"
+#include "reprise/engine/function/function_replay.h"
+#include "reprise/engine/operators/interception.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+namespace {
+
+using torch::autograd::SavedVariableHooks;
+
+class ReplayHooks final : public SavedVariableHooks {
+ public:
+  explicit ReplayHooks(FunctionReplay& pass) : pass_(pass) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    if (is_last(tensor)) {
+      throw_early_stop(&pass_);  // no local object is left to destroy: each costs a microsecond
+    }
+  }
+  at::Tensor call_unpack_hook() override {
+    at::Tensor tensor(original_.lock());
+    const bool is_as_it_was = tensor.defined() && may_be_returned(tensor);
+    return is_as_it_was && tensor._version() == alias_._version() ? tensor : alias_;
+  }
+
+ private:
+  bool is_last(const at::Tensor& tensor) {
+    const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
+    alias_ = hooks_internal::detached_alias(tensor);
+    original_ = WeakTensor(tensor.getIntrusivePtr());
+    return pass_.on_save(tensor, alias_);
+  }
+
+  using TensorPtr = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+  FunctionReplay& pass_;
+  at::Tensor alias_;
+  // Not owned: the tensor may get a graph later, and this is a part of it.
+  WeakTensor original_{TensorPtr()};
+};
+
+}  // namespace
+
+bool may_be_returned(const at::Tensor& tensor) {
+  return !tensor.requires_grad() &&
+         torch::autograd::impl::get_view_autograd_meta(tensor) == nullptr;
+}
+
+std::unique_ptr<SavedVariableHooks> make_replay_hooks(FunctionReplay& pass) {
+  return std::make_unique<ReplayHooks>(pass);
+}
+
+}  // namespace reprise::engine_internal
