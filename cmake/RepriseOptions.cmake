@@ -7,6 +7,7 @@ option(BUILD_SHARED_LIBS "Build shared libraries" OFF)
 option(REPRISE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(REPRISE_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(REPRISE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(REPRISE_BUILD_PYTHON "Build the Python package, for the Python that is found" OFF)
 option(REPRISE_INSTALL "Generate the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(REPRISE_WERROR "Treat compiler warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// checkpoint(), without pybind11 between the interpreter and the engine: a call has to cost little
+// beside a region.
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/Exceptions.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/region/forward_region.h"
+#include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/python/bindings/python_code.h"
+#include "reprise/python/bindings/python_language.h"
+#include "reprise/python/bindings/python_region.h"
+
+namespace reprise::python {
+namespace {
+
+using engine_internal::ForwardRegion;
+
+// Whether hooks or a store are to hold the tensors of a region's arguments.
+bool are_inputs_packed(const CheckpointOptions& options) {
+  return options.input_store != nullptr || hooks_internal::has_open_provider() ||
+         !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+}
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    bytes += tensor.numel() * static_cast<std::int64_t>(tensor.itemsize());
+  }
+  return bytes;
+}
+
+// Returns the result of the call, null with an exception.
+PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
+                     PythonContexts contexts) {
+  const auto run = [&] { return run_in_context(call, contexts.forward); };
+  if (!ForwardRegion::is_needed(options)) {
+    return call.run();  // without contexts, as torch.utils.checkpoint does
+  }
+  auto code = std::make_unique<PythonCode>(call, !are_inputs_packed(options),
+                                           std::move(contexts.recompute));
+  engine_internal::RegionInputs inputs = code->take_inputs();
+  if (options.min_input_bytes > 0 && bytes_of(inputs.tensors) < options.min_input_bytes) {
+    return run();
+  }
+  const bool is_tape = options.replay == ReplayMode::kTape;
+  ForwardRegion region =
+      is_tape ? ForwardRegion(options) : ForwardRegion(options, std::move(code), std::move(inputs));
+  return region
+      .run([&] {
+        auto result = py::reinterpret_steal<py::object>(run());
+        if (!result) {
+          throw_python_error();
+        }
+        return result;
+      })
+      .release()
+      .ptr();
+}
+
+// run_region(options, contexts, function, *arguments, **named): contexts is None, or a pair of
+// context managers.
+PyObject* run_region_from_python(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count,
+                                 PyObject* names) {
+  return with_python_errors([&]() -> PyObject* {
+    constexpr std::size_t kOwn = 3;
+    const auto positional = static_cast<std::size_t>(PyVectorcall_NARGS(count));
+    if (positional < kOwn) {
+      throw py::type_error("run_region() takes options, contexts and a function");
+    }
+    const std::size_t named =
+        names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));
+    PythonContexts contexts{py::none(), py::none()};
+    if (arguments[1] != Py_None) {
+      const auto pair = py::reinterpret_borrow<py::tuple>(arguments[1]);
+      contexts = {pair[0], pair[1]};
+    }
+    const PythonCall call{.function = arguments[2],
+                          .arguments = {arguments + kOwn, positional + named - kOwn},
+                          .names = names};
+    return run_region(py::cast<const CheckpointOptions&>(py::handle(arguments[0])), call,
+                      std::move(contexts));
+  });
+}
+
+}  // namespace
+
+void add_checkpoint(py::module_& module) {
+  static PyMethodDef methods[] = {
+      {"run_region", as_method(&run_region_from_python), METH_FASTCALL | METH_KEYWORDS, nullptr},
+      {nullptr, nullptr, 0, nullptr}};
+  if (PyModule_AddFunctions(module.ptr(), methods) != 0) {
+    throw py::error_already_set();
+  }
+}
+
+}  // namespace reprise::python

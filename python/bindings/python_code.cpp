@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/python/bindings/python_code.h"
+
+#include <csignal>
+#include <utility>
+
+#include "reprise/engine/function/early_stop.h"
+
+namespace reprise::python {
+namespace {
+
+// The region's code has ended with an exception. An early stop is no error, nor is one that the
+// code has replaced by an exception of its own.
+void handle_exception() {
+  if (!engine_internal::replay_has_stopped()) {
+    throw_python_error();  // the early stop of an enclosing recomputation among them
+  }
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
+    PyErr_SetInterrupt();  // raised again outside of the recomputation
+  }
+  PyErr_Clear();
+}
+
+py::object or_none(PyObject* borrowed) {
+  return borrowed == nullptr ? py::none() : py::reinterpret_borrow<py::object>(borrowed);
+}
+
+}  // namespace
+
+PyObject* PythonCall::run() const {
+  const std::size_t named =
+      names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));
+  return PyObject_Vectorcall(function, arguments.data(), arguments.size() - named, names);
+}
+
+PythonCode::PythonCode(const PythonCall& call, bool holds_tensors, py::object recompute_context)
+    : holds_tensors_(holds_tensors),
+      objects_{.function = py::reinterpret_borrow<py::object>(call.function),
+               .names = or_none(call.names),
+               .context = std::move(recompute_context),
+               .held = {},
+               .taken_apart = {}} {
+  for (PyObject* const argument : call.arguments) {
+    collect_tensors(argument, tensors_);
+    if (holds_tensors) {
+      objects_.held.push_back(py::reinterpret_borrow<py::object>(argument));
+    } else {
+      objects_.taken_apart.emplace_back(argument);
+    }
+  }
+}
+
+PythonCode::~PythonCode() { destroy_with_lock(objects_); }
+
+engine_internal::RegionInputs PythonCode::take_inputs() {
+  return {.tensors = std::move(tensors_), .generators = {}};
+}
+
+std::vector<py::object> PythonCode::arguments_with(std::span<const at::Tensor> inputs) const {
+  if (holds_tensors_) {
+    return objects_.held;
+  }
+  std::vector<py::object> arguments;
+  arguments.reserve(objects_.taken_apart.size());
+  for (const RegionArgument& argument : objects_.taken_apart) {
+    arguments.push_back(argument.with(inputs));
+  }
+  return arguments;
+}
+
+void PythonCode::run(std::span<const at::Tensor> inputs) {
+  const py::gil_scoped_acquire lock;
+  const auto result = py::reinterpret_steal<py::object>(
+      with_python_errors([&] { return run_with(arguments_with(inputs)); }));
+  if (!result) {
+    handle_exception();
+  }
+}
+
+PyObject* PythonCode::run_with(const std::vector<py::object>& arguments) const {
+  std::vector<PyObject*> pointers;
+  pointers.reserve(arguments.size());
+  for (const py::object& argument : arguments) {
+    pointers.push_back(argument.ptr());
+  }
+  const PythonCall call{.function = objects_.function.ptr(),
+                        .arguments = pointers,
+                        .names = objects_.names.is_none() ? nullptr : objects_.names.ptr()};
+  return run_in_context(call, objects_.context);
+}
+
+PyObject* run_in_context(const PythonCall& call, py::handle context) {
+  if (!context || context.is_none()) {
+    return call.run();
+  }
+  static const py::handle run_in =
+      py::object(py::module_::import("reprise._contexts").attr("run_in")).release();
+  std::vector<PyObject*> arguments{context.ptr(), call.function};
+  arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
+  return PythonCall{.function = run_in.ptr(), .arguments = arguments, .names = call.names}.run();
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A Python callable with its arguments, as a region's code.
+#ifndef REPRISE_PYTHON_BINDINGS_PYTHON_CODE_H_
+#define REPRISE_PYTHON_BINDINGS_PYTHON_CODE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "reprise/engine/callable/region_code.h"
+#include "reprise/python/bindings/python_language.h"
+#include "reprise/python/bindings/region_argument.h"
+
+namespace reprise::python {
+
+// A call as CPython's vectorcall has it.
+struct PythonCall {
+  PyObject* function = nullptr;               // borrowed
+  std::span<PyObject* const> arguments = {};  // borrowed; the last ones are named
+  PyObject* names = nullptr;                  // borrowed; a tuple, or null
+
+  // Returns the result, null with an exception.
+  PyObject* run() const;
+};
+
+// The context managers of torch.utils.checkpoint's context_fn.
+struct PythonContexts {
+  py::object forward;
+  py::object recompute;
+};
+
+// Holds the caller's objects, so that they are the same in a recomputation; or, if hooks or a store
+// are to hold the tensors, what is around these.
+class PythonCode final : public engine_internal::RegionCode {
+ public:
+  // recompute_context: entered around each recomputation; perhaps none.
+  PythonCode(const PythonCall& call, bool holds_tensors, py::object recompute_context);
+  ~PythonCode() override;
+
+  // With the interpreter's lock.
+  engine_internal::RegionInputs take_inputs();
+
+  // Takes the interpreter's lock.
+  void run(std::span<const at::Tensor> inputs) override;
+
+ private:
+  struct Objects {
+    py::object function;
+    py::object names;  // perhaps none
+    py::object context;
+    std::vector<py::object> held;
+    std::vector<RegionArgument> taken_apart;
+  };
+
+  std::vector<py::object> arguments_with(std::span<const at::Tensor> inputs) const;
+  PyObject* run_with(const std::vector<py::object>& arguments) const;
+
+  const bool holds_tensors_;
+  Objects objects_;
+  std::vector<at::Tensor> tensors_;  // until they are taken
+};
+
+// Calls the function inside the context manager; simply calls it if that is null. Returns null with
+// an exception.
+PyObject* run_in_context(const PythonCall& call, py::handle context);
+
+}  // namespace reprise::python
+
+#endif  // REPRISE_PYTHON_BINDINGS_PYTHON_CODE_H_

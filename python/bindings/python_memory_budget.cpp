@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/memory_budget.h"
+#include "reprise/planner/trace_format.h"
+#include "reprise/python/bindings/python_reports.h"
+
+namespace reprise::python {
+namespace {
+
+// Leaves the scope as C++ leaves it by an exception.
+void abandon(std::optional<BudgetScope>& scope) {
+  struct Unwinding {
+    ~Unwinding() noexcept(false) { scope.reset(); }
+
+    std::optional<BudgetScope>& scope;
+  };
+  struct PythonError {};
+  try {
+    const Unwinding unwinding{scope};
+    throw PythonError();
+  } catch (const PythonError&) {
+  }
+}
+
+// A BudgetScope over the block of a with statement.
+class PythonBudgetScope {
+ public:
+  explicit PythonBudgetScope(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
+
+  void enter() {
+    if (scope_) {
+      throw std::runtime_error("this scope is entered already; make one for each step");
+    }
+    scope_.emplace(*budget_);
+  }
+
+  void exit(bool has_failed) {
+    if (has_failed) {
+      abandon(scope_);
+    } else {
+      std::move(*scope_).close();
+      scope_.reset();
+    }
+  }
+
+ private:
+  const std::shared_ptr<MemoryBudget> budget_;
+  std::optional<BudgetScope> scope_;
+};
+
+void add_step(py::module_& module) {
+  py::class_<BudgetedStep>(module, "BudgetedStep")
+      .def_readonly("peak_bytes", &BudgetedStep::peak_bytes)
+      .def_readonly("evicted_bytes", &BudgetedStep::evicted_bytes)
+      .def_readonly("shortage_bytes", &BudgetedStep::shortage_bytes)
+      .def_readonly("stored_bytes", &BudgetedStep::stored_bytes)
+      .def_readonly("seconds", &BudgetedStep::seconds)
+      .def_readonly("is_recorded", &BudgetedStep::is_recorded)
+      .def_readonly("has_other_sizes", &BudgetedStep::has_other_sizes)
+      .def_readonly("predicted_peak_bytes", &BudgetedStep::predicted_peak_bytes)
+      .def_readonly("predicted_seconds", &BudgetedStep::predicted_seconds)
+      .def_readonly("plain_seconds", &BudgetedStep::plain_seconds)
+      .def_readonly("bound_seconds", &BudgetedStep::bound_seconds)
+      .def_property_readonly("is_planned", &BudgetedStep::is_planned);
+}
+
+std::shared_ptr<MemoryBudget> make_budget(std::optional<std::int64_t> peak_bytes,
+                                          std::optional<double> max_overhead, at::Device device,
+                                          std::vector<std::shared_ptr<ActivationStore>> stores) {
+  return std::make_shared<MemoryBudget>(MemoryBudgetOptions{.peak_bytes = peak_bytes.value_or(0),
+                                                            .max_overhead = max_overhead,
+                                                            .device = device,
+                                                            .stores = std::move(stores)});
+}
+
+}  // namespace
+
+void add_memory_budget(py::module_& module) {
+  add_step(module);
+  py::class_<PythonBudgetScope>(module, "BudgetScope")
+      .def(py::init<std::shared_ptr<MemoryBudget>>())
+      .def("__enter__", &PythonBudgetScope::enter)
+      .def("__exit__", [](PythonBudgetScope& scope, py::handle error, py::handle, py::handle) {
+        scope.exit(!error.is_none());
+      });
+  py::class_<MemoryBudget, std::shared_ptr<MemoryBudget>>(module, "MemoryBudget")
+      .def(py::init(&make_budget), py::kw_only(), py::arg("peak_bytes") = py::none(),
+           py::arg("max_overhead") = py::none(), py::arg("device") = at::Device(at::kCPU),
+           py::arg("stores") = std::vector<std::shared_ptr<ActivationStore>>())
+      .def("last_step", &MemoryBudget::last_step)
+      .def("report", &MemoryBudget::report)
+      .def("explain", &MemoryBudget::explain)
+      .def("write_trace", [](const MemoryBudget& budget, const std::string& path) {
+        const std::optional<planner::Trace> trace = budget.trace();
+        if (!trace) {
+          throw py::value_error("no step is known yet");
+        }
+        planner::write_trace(*trace, path);
+      });
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/checkpoint_options.h"
+#include "reprise/hooks/activation_store.h"
+#include "reprise/python/bindings/python_language.h"
+#include "reprise/python/bindings/python_policy.h"
+#include "reprise/python/bindings/python_region.h"
+
+namespace reprise::python {
+namespace {
+
+// Describes a tensor with a Python function, whose result is compared as text.
+class PythonDescription {
+ public:
+  explicit PythonDescription(py::object function)
+      : function_(new py::object(std::move(function)), [](py::object* owned) {
+          destroy_with_lock(*owned);
+          delete owned;
+        }) {}
+
+  std::string operator()(const at::Tensor& tensor) const {
+    const py::gil_scoped_acquire lock;
+    return py::str((*function_)(tensor));
+  }
+
+ private:
+  std::shared_ptr<py::object> function_;
+};
+
+ReplayMode replay_mode(const std::string& name) {
+  if (name != "function" && name != "tape") {
+    throw py::value_error("replay should be one of [function, tape] but got '" + name + "'");
+  }
+  return name == "tape" ? ReplayMode::kTape : ReplayMode::kFunction;
+}
+
+TapeFill tape_fill(const std::string& name) {
+  if (name != "on_demand" && name != "region") {
+    throw py::value_error("fill should be one of [on_demand, region] but got '" + name + "'");
+  }
+  return name == "region" ? TapeFill::kRegion : TapeFill::kOnDemand;
+}
+
+void set_determinism_check(CheckpointOptions& options, py::handle check) {
+  if (PyCallable_Check(check.ptr()) != 0) {
+    options.determinism_check = DeterminismCheck::kCallback;
+    options.determinism_fn = PythonDescription(py::reinterpret_borrow<py::object>(check));
+  } else {
+    options.determinism_check = determinism_check_from_string(py::cast<std::string>(check));
+    options.determinism_fn = {};
+  }
+}
+
+CheckpointOptions make_options(std::string name, py::handle policy, const std::string& replay,
+                               const std::string& fill, std::int64_t min_input_bytes,
+                               bool preserve_rng_state, bool early_stop,
+                               py::handle determinism_check, bool debug,
+                               bool allow_external_mutation, bool allow_cache_entry_mutation,
+                               bool respect_saved_tensors_hooks,
+                               std::shared_ptr<ActivationStore> input_store, int prefetch_depth,
+                               bool synchronize_boundary) {
+  CheckpointOptions options;
+  options.name = std::move(name);
+  options.policy = to_policy(policy);
+  options.replay = replay_mode(replay);
+  options.fill = tape_fill(fill);
+  options.min_input_bytes = min_input_bytes;
+  options.preserve_rng_state = preserve_rng_state;
+  options.early_stop = early_stop;
+  set_determinism_check(options, determinism_check);
+  options.debug = debug;
+  options.allow_external_mutation = allow_external_mutation;
+  options.allow_cache_entry_mutation = allow_cache_entry_mutation;
+  options.respect_saved_tensors_hooks = respect_saved_tensors_hooks;
+  options.input_store = std::move(input_store);
+  options.prefetch_depth = prefetch_depth;
+  options.synchronize_boundary = synchronize_boundary;
+  return options;
+}
+
+}  // namespace
+
+void add_options(py::module_& module) {
+  py::class_<CheckpointOptions>(module, "CheckpointOptions")
+      .def(py::init(&make_options), py::kw_only(), py::arg("name") = "",
+           py::arg("policy") = py::none(), py::arg("replay") = "function",
+           py::arg("fill") = "on_demand", py::arg("min_input_bytes") = 0,
+           py::arg("preserve_rng_state") = true, py::arg("early_stop") = true,
+           py::arg("determinism_check") = "default", py::arg("debug") = false,
+           py::arg("allow_external_mutation") = false,
+           py::arg("allow_cache_entry_mutation") = false,
+           py::arg("respect_saved_tensors_hooks") = false, py::arg("input_store") = py::none(),
+           py::arg("prefetch_depth") = 1, py::arg("synchronize_boundary") = false)
+      .def_readwrite("name", &CheckpointOptions::name)
+      .def_readwrite("preserve_rng_state", &CheckpointOptions::preserve_rng_state)
+      .def_readwrite("early_stop", &CheckpointOptions::early_stop)
+      .def_readwrite("debug", &CheckpointOptions::debug)
+      .def_readwrite("allow_cache_entry_mutation", &CheckpointOptions::allow_cache_entry_mutation)
+      .def_readwrite("respect_saved_tensors_hooks", &CheckpointOptions::respect_saved_tensors_hooks)
+      .def("copy", [](const CheckpointOptions& options) { return options; })
+      .def("set_policy", [](CheckpointOptions& options,
+                            py::handle policy) { options.policy = to_policy(policy); })
+      .def("set_determinism_check", &set_determinism_check);
+}
+
+}  // namespace reprise::python

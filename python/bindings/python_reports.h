@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Reports and budgets of memory.
+#ifndef REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_
+#define REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_
+
+#include "reprise/python/bindings/python_language.h"
+
+namespace reprise::python {
+
+void add_memory_report(py::module_& module);
+void add_memory_budget(py::module_& module);
+
+}  // namespace reprise::python
+
+#endif  // REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_

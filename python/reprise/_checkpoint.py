@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""Regions: checkpoint(), checkpoint_sequential(), CheckpointScope."""
+
+import contextlib
+import functools
+
+import torch
+import torch.utils.checkpoint as torch_checkpoint
+from torch.utils.checkpoint import noop_context_fn
+
+from reprise._native import _C
+from reprise._policies import SelectiveCheckpointContexts
+
+__all__ = [
+    "CheckpointOptions",
+    "CheckpointScope",
+    "GraphExecGroup",
+    "checkpoint",
+    "checkpoint_sequential",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+CheckpointOptions = _C.CheckpointOptions
+CheckpointOptions.__module__ = "reprise"
+
+_run_region = _C.run_region
+_DEFAULTS = CheckpointOptions()
+_torch_checkpoint = torch_checkpoint.checkpoint  # also after patch_torch()
+
+
+@functools.lru_cache(maxsize=256)
+def _options_for(preserve_rng_state, determinism_check, debug, early_stop, respect_hooks):
+    return CheckpointOptions(
+        preserve_rng_state=preserve_rng_state,
+        determinism_check=determinism_check,
+        debug=debug,
+        early_stop=early_stop,
+        respect_saved_tensors_hooks=respect_hooks,
+    )
+
+
+def _with_policy(options, contexts):
+    options = options.copy()
+    options.set_policy(contexts.policy)
+    options.allow_cache_entry_mutation |= contexts.allow_cache_entry_mutation
+    return options
+
+
+def checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    context_fn=noop_context_fn,
+    determinism_check="default",
+    debug=False,
+    early_stop=True,
+    preserve_rng_state=True,
+    respect_saved_tensors_hooks=None,
+    options=None,
+    **kwargs,
+):
+    """Runs `function(*args, **kwargs)` as a region: keeps its inputs, and runs it again in backward.
+
+    The keywords are those of torch.utils.checkpoint.checkpoint, with its meanings and defaults,
+    except that `use_reentrant=None` means False here; True calls torch's function.
+
+    context_fn: returns a pair of context managers, for forward and for recomputations; or what
+        create_selective_checkpoint_contexts() returns, a policy.
+    determinism_check: "default" or "metadata", "none", "values", or a function of a tensor that
+        describes it.
+    options: a CheckpointOptions, in place of the keywords above except context_fn. All keywords
+        that are not listed go to `function`.
+
+    Returns the result of `function`.
+    Raises: in backward CheckpointError, or DeterminismError and MutationError below it; exceptions
+        of `function` unchanged.
+    """
+    if use_reentrant:
+        return _torch_checkpoint(
+            function,
+            *args,
+            use_reentrant=True,
+            context_fn=context_fn,
+            debug=debug,
+            preserve_rng_state=preserve_rng_state,
+            **kwargs,
+        )
+    if options is None:
+        options = _DEFAULTS
+        if (
+            determinism_check != "default"
+            or debug
+            or not early_stop
+            or not preserve_rng_state
+            or respect_saved_tensors_hooks
+        ):
+            options = _options_for(
+                bool(preserve_rng_state),
+                determinism_check,
+                bool(debug),
+                bool(early_stop),
+                bool(respect_saved_tensors_hooks),
+            )
+    contexts = None
+    if context_fn is not noop_context_fn:
+        contexts = context_fn()
+        if isinstance(contexts, SelectiveCheckpointContexts):
+            options, contexts = _with_policy(options, contexts), None
+    return _run_region(options, contexts, function, *args, **kwargs)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """Runs a sequence of modules in `segments` regions of about equal length.
+
+    The last segment is no region, as in torch.utils.checkpoint.checkpoint_sequential: backward
+    would recompute it at once. Keywords are those of checkpoint().
+    """
+    if isinstance(functions, torch.nn.Sequential):
+        functions = list(functions.children())
+    if not functions:
+        return input
+
+    def run(start, end):
+        def forward(value):
+            for function in functions[start:end]:
+                value = function(value)
+            return value
+
+        return forward
+
+    size = len(functions) // segments
+    end = 0
+    for start in range(0, size * (segments - 1), size):
+        end = start + size
+        input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, **kwargs)
+    return run(end, len(functions))(input)
+
+
+class CheckpointScope(_C.Scope, contextlib.ContextDecorator):
+    """A region over a block of code: backward computes again what the block has dropped.
+
+    The code is not called again: its operators are, and only those that backward needs.
+
+    >>> with reprise.CheckpointScope(name="block", policy=reprise.policies.save_matmuls()):
+    ...     h = block(h)
+
+    Takes a CheckpointOptions, or its keywords. Also a decorator of functions. A scope belongs to
+    the thread that enters it, and can be entered again once it has ended.
+    """
+
+    def __init__(self, options=None, **keywords):
+        if options is None:
+            options = CheckpointOptions(**keywords) if keywords else _DEFAULTS
+        elif keywords:
+            raise TypeError("CheckpointScope takes an options object or keywords, not both")
+        self._options = options
+        super().__init__(options)
+
+    def _recreate_cm(self):
+        return type(self)(self._options)
+
+
+class GraphExecGroup(_C.GraphExecGroup):
+    """Makes several backwards share one recomputation for each region.
+
+    >>> with reprise.GraphExecGroup() as group:
+    ...     (grad_h,) = torch.autograd.grad(loss, h, retain_graph=True)
+    ...     (grad_x,) = torch.autograd.grad(h, x, grad_h)
+    >>> group.release()
+
+    `recompute_now()` recomputes the regions whose forward ran while the group was entered, ahead of
+    backward. Recomputed tensors stay until `release()`, or until the group is garbage.
+    """
+
+    def __enter__(self):
+        try:
+            self.enter()
+        except torch_checkpoint.CheckpointError:
+            raise RuntimeError("GraphExecGroup contexts cannot be nested.") from None
+        return self
+
+    def __exit__(self, *error):
+        self.exit()
+
+
+def set_checkpoint_early_stop(enable):
+    """Context manager: whether recomputations of regions that run in it end early."""
+    return _C.early_stop(enable)
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled):
+    """Context manager: overrides `debug` of all regions that run in it; None does not."""
+    if enabled is None:
+        yield
+        return
+    with _C.debug_mode(enabled):
+        yield

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""Policies as the extension module asks for them, and what it answers with."""
+
+import contextlib
+import dataclasses
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy
+
+__all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
+
+
+@dataclasses.dataclass(frozen=True)
+class SelectiveCheckpointContext:
+    """What a policy learns of a call besides the operator and its arguments.
+
+    `is_recompute` is always False: policies are asked in forward only. `name` is that given by
+    `reprise.name()`, if the policy is asked because of it (its operator is None then); `scopes` are
+    the names of the `name_scope`s around the call, outermost first.
+    """
+
+    is_recompute: bool = False
+    name: str = ""
+    region: str = ""
+    scopes: tuple = ()
+    output_bytes: int = 0
+
+
+def find_overload(name, overload):
+    namespace, op = name.split("::", 1)
+    packet = getattr(getattr(torch.ops, namespace), op)
+    return getattr(packet, overload or "default")
+
+
+def operator_names(operators):
+    """Returns the names of operators to save: OpOverloads, or names as in "aten::mm"."""
+    names = []
+    for op in operators:
+        if isinstance(op, torch._ops.OpOverload):
+            schema = op._schema
+            names.append(f"{schema.name}.{schema.overload_name}".rstrip("."))
+        elif isinstance(op, str):
+            names.append(op)
+        else:
+            extra = (
+                "Please update the OpOverloadPacket to a specific OpOverload."
+                "For example, if you have `torch.ops.aten.mm`, change it to "
+                "`torch.ops.aten.mm.default`."
+                if isinstance(op, torch._ops.OpOverloadPacket)
+                else ""
+            )
+            raise ValueError(
+                f"Expected op in `op_list` to be an OpOverload but got: {op} "
+                f"of type {type(op)}. {extra}"
+            )
+    return names
+
+
+class SelectiveCheckpointContexts(tuple):
+    """A policy in the form of torch.utils.checkpoint: a pair of context managers.
+
+    checkpoint() asks the policy and does not enter them.
+    """
+
+    def __new__(cls, policy, allow_cache_entry_mutation):
+        self = super().__new__(cls, (contextlib.nullcontext(), contextlib.nullcontext()))
+        self.policy = policy
+        self.allow_cache_entry_mutation = allow_cache_entry_mutation
+        return self
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """Makes a policy the `context_fn` of a region, as torch.utils.checkpoint's function does.
+
+    policy_fn_or_list: a function `policy(context, op, *args, **kwargs)` that returns a
+        CheckpointPolicy or a bool, asked once for each operator in forward; a list of operators to
+        save; or a policy of `reprise.policies`, which costs a fraction.
+    allow_cache_entry_mutation: accepts that a saved result is modified in place; the recomputation
+        then computes everything again.
+
+    Returns a pair for `checkpoint(..., context_fn=functools.partial(...))`.
+    Raises TypeError for other objects, ValueError for other elements of the list.
+    """
+    from reprise._native import _C
+
+    policy = _C.policies.to_policy(policy_fn_or_list)
+    return SelectiveCheckpointContexts(policy, allow_cache_entry_mutation)
