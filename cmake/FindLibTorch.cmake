@@ -92,10 +92,16 @@ function(_libtorch_of_python out)
   if(NOT LibTorch_PYTHON)
     return()
   endif()
-  execute_process(
-    COMMAND "${LibTorch_PYTHON}" -c
-            "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
-    OUTPUT_VARIABLE dir RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  # An isolated build of a Python package hides what is installed by environment variables: -E.
+  foreach(options IN ITEMS "-c" "-E;-c")
+    execute_process(
+      COMMAND "${LibTorch_PYTHON}" ${options}
+              "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+      OUTPUT_VARIABLE dir RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(NOT failed)
+      break()
+    endif()
+  endforeach()
   if(NOT failed)
     _libtorch_root_of("${dir}" root)
     if(root)

@@ -127,6 +127,13 @@ def parse_arguments():
     parser.add_argument(
         "--longest", type=int, default=12, help="operators of forward, of those made"
     )
+    parser.add_argument(
+        "--shares",
+        type=float,
+        nargs="+",
+        default=(0, 0.15, 0.35, 0.6, 0.85),
+        help="budgets, from the smallest peak (0) to that of the step as it is (1)",
+    )
     return parser.parse_args()
 
 
@@ -139,7 +146,7 @@ def main():
             make_traces(folder, arguments.make_traces, arguments.longest)
         paths = sorted(folder.glob("*.trace"))
         for path in paths:
-            comparison.compare_budgets(path, (0, 0.15, 0.35, 0.6, 0.85))
+            comparison.compare_budgets(path, arguments.shares)
     comparison.print_summary()
     return 1 if comparison.failed or not paths else 0
 
