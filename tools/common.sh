@@ -25,6 +25,10 @@ show_help() { sed -n '/^# Usage:/,/^$/{/^$/q; s/^# \{0,1\}//; p}' "$1"; }
 # The version of torch that is downloaded where there is none, for pip.
 torch_requirement() { echo torch==2.11.0; }
 
+# A virtual environment with torch, and what the package's tests need; tools/setup --python makes it.
+python_venv=build/python
+python_requirements=(numpy pytest ruff)
+
 # Prints the folder of the LibTorch that the build will use, or fails and prints why there is none.
 locate_libtorch() {
   local answer
@@ -49,7 +53,12 @@ configure() {
   shift
   libtorch="$(locate_libtorch)" || die "$libtorch"
   say "configuring build/$preset"
-  cmake --preset "$preset" "-DREPRISE_LIBTORCH=$libtorch" "$@" >"build/configure-$preset.log" 2>&1 ||
+  # The package's module is for the interpreter that runs its tests.
+  local python=()
+  if [[ "$preset" == dev && -x "$python_venv/bin/python" ]]; then
+    python=(-DREPRISE_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$PWD/$python_venv/bin/python")
+  fi
+  cmake --preset "$preset" "-DREPRISE_LIBTORCH=$libtorch" "${python[@]}" "$@" >"build/configure-$preset.log" 2>&1 ||
     {
       cat "build/configure-$preset.log" >&2
       die "configuring failed"

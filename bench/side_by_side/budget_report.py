@@ -4,7 +4,7 @@
 
 import numpy as np
 from figures import Estimate
-from summaries import BEGIN, END, replace_marked
+from summaries import write_part
 from tables import table
 
 SIDES = {
@@ -140,11 +140,4 @@ def budget_report(results):
 
 
 def write_budgets(results, folder):
-    """In the page's marked part, which is added at its end if there is none."""
-    page = folder / "benchmarks.md"
-    begin, end = BEGIN.format("budgets"), END.format("budgets")
-    old = page.read_text() if page.exists() else ""
-    if begin not in old:
-        gap = "\n" if old else ""
-        page.write_text(f"{old}{gap}{begin}\n{end}\n")
-    replace_marked(page, "budgets", budget_report(results))
+    write_part(folder / "benchmarks.md", "budgets", budget_report(results))

@@ -21,6 +21,7 @@ from budget_report import write_budgets
 from figures import FORMS, floor_of, is_within_a_hundredth, overhead_ratios, step_ratio
 from instructions import costs_of, costs_side_by_side, run_callgrind
 from models import MODELS
+from package_report import write_package
 from plots import draw_all, draw_budgets
 from summaries import write_pages
 
@@ -40,9 +41,9 @@ class Runner:
     def say(self, what):
         print(f"[bench] {what} ({time.monotonic() - self.start:.0f} s)", flush=True)
 
-    def json_of(self, command):
+    def json_of(self, command, environment=None):
         # Threads that wait by spinning slow each other down where cores are shared.
-        environment = {"OMP_WAIT_POLICY": "passive"} | os.environ
+        environment = {"OMP_WAIT_POLICY": "passive"} | os.environ | (environment or {})
         command = [str(word) for word in command]
         done = subprocess.run(command, stdout=subprocess.PIPE, env=environment)
         if done.returncode:
@@ -52,8 +53,8 @@ class Runner:
     def ours(self, program, *arguments):
         return self.json_of([self.programs / program, *arguments])
 
-    def python(self, script, *arguments):
-        return self.json_of([sys.executable, HERE / script, *arguments])
+    def python(self, script, *arguments, environment=None):
+        return self.json_of([sys.executable, HERE / script, *arguments], environment)
 
 
 def by_name(google_benchmark):
@@ -163,6 +164,21 @@ def measure_budgets(runner, quick):
     return {"machine": describe_machine(), "models": models, "seconds": seconds}
 
 
+def measure_package(runner, quick):
+    """The Python package beside torch.utils.checkpoint: some processes with both."""
+    package = str(runner.programs.parent / "python")
+    environment = {"PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    count, seconds = (6, 0.05) if quick else (20, 0.5)
+    processes = []
+    for number in range(count):
+        runner.say(f"the Python package, process {number + 1} of {count}")
+        processes.append(
+            runner.python("package.py", f"--seconds={seconds}", environment=environment)
+        )
+    seconds = round(time.monotonic() - runner.start)
+    return {"machine": describe_machine(), "processes": processes, "seconds": seconds}
+
+
 def add_best(result, found):
     """Keeps the better times of two turns."""
     for form, by_what in found.items():
@@ -260,13 +276,14 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--budgets", action="store_true", help="only steps within budgets")
+    parser.add_argument("--package", action="store_true", help="only the Python package")
     parser.add_argument("--report", action="store_true", help="of the results that are there")
     arguments = parser.parse_args()
 
     runner = Runner(arguments.build)
     figures = arguments.out / "benchmarks"
     figures.mkdir(parents=True, exist_ok=True)
-    if not arguments.budgets:
+    if not arguments.budgets and not arguments.package:
         kept = figures / "results.json"
         results = results_in(kept, arguments.report, lambda: measure(runner, arguments.quick))
         draw_all(results, figures)
@@ -278,6 +295,12 @@ def main():
         )
         draw_budgets(results, figures)
         write_budgets(results, arguments.out)
+    kept = figures / "package.json"
+    if arguments.package or (arguments.report and kept.exists()):
+        results = results_in(
+            kept, arguments.report, lambda: measure_package(runner, arguments.quick)
+        )
+        write_package(results, arguments.out)
     runner.say(f"written: {arguments.out / 'benchmarks.md'} and {figures}/")
 
 

@@ -126,6 +126,16 @@ def replace_marked(path, name, text):
         path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
 
 
+def write_part(path, name, text):
+    """Puts `text` into the page's part of that name, which is added at its end if there is none."""
+    begin, end = BEGIN.format(name), END.format(name)
+    old = path.read_text() if path.exists() else ""
+    if begin not in old:
+        gap = "\n" if old else ""
+        path.write_text(f"{old}{gap}{begin}\n{end}\n")
+    replace_marked(path, name, text)
+
+
 def write_pages(results, folder):
     """The pages in `folder`, and the README beside it."""
     page = folder / "benchmarks.md"

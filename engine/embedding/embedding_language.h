@@ -7,6 +7,7 @@
 #define REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_
 
 #include <exception>
+#include <string>
 
 #include "reprise/base/export.h"
 
@@ -27,6 +28,8 @@ struct EmbeddingLanguage {
   // Throws the language's form of an error of ours that a backward is about to receive. Returns if
   // there is none.
   void (*throw_error)(const std::exception& error) = nullptr;
+  // Returns the stack of the language's code on this thread, for people; empty if there is none.
+  std::string (*describe_stack)() = nullptr;
 };
 
 // `language` must live as long as the process. Null: none, as at first.

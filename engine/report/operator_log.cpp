@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/hooks/seam/torch_version.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -168,6 +169,20 @@ struct ListedOperator : at::ObserverContext {
   ListedOperator& operator=(const ListedOperator&) = delete;
 };
 
+// Omits the frames of the log itself and of its callers in LibTorch. An embedding language's code
+// is what its users know.
+c10::Backtrace stack_trace() {
+  constexpr std::size_t kFramesToSkip = 4;
+  const EmbeddingLanguage* const language = embedding_language();
+  std::string text = language != nullptr && language->describe_stack != nullptr
+                         ? language->describe_stack()
+                         : std::string();
+  if (text.empty()) {
+    return c10::get_lazy_backtrace(kFramesToSkip);
+  }
+  return std::make_shared<c10::PrecomputedLazyValue<std::string>>(std::move(text));
+}
+
 std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
   if (UnseenScope::depth() > t_log_depth || t_listed_depth > 0) {
     return nullptr;
@@ -177,10 +192,8 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
   if (recording == nullptr || !name || is_composed_of_others(*name)) {
     return nullptr;
   }
-  // Omits the frames of this function and of its callers in LibTorch.
-  constexpr std::size_t kFramesToSkip = 3;
-  recording->append({c10::toString(*name), describe_inputs(recorded_inputs(function)),
-                     c10::get_lazy_backtrace(kFramesToSkip)});
+  recording->append(
+      {c10::toString(*name), describe_inputs(recorded_inputs(function)), stack_trace()});
   return std::make_unique<ListedOperator>();
 }
 

@@ -26,10 +26,12 @@ namespace {
 
 // A fork of a named state while it is alive.
 struct RngFork {
-  explicit RngFork(const std::string& name) : guard(default_rng_state_tracker().fork(name)) {}
+  RngFork(RngStateTracker& tracker, const std::string& name) : guard(tracker.fork(name)) {}
 
   RngTrackerForkGuard guard;
 };
+
+using TrackerHolder = std::shared_ptr<RngStateTracker>;
 
 // A group, entered or not.
 class PythonGroup {
@@ -71,13 +73,36 @@ class ObservedBackward {
 };
 
 void add_generators(py::module_& module) {
-  module.def("add_rng_state", [](std::string name, std::uint64_t seed) {
-    default_rng_state_tracker().add(std::move(name), seed);
+  using States = RngStateTracker::States;
+  py::class_<States>(module, "RngStates").def("names", [](const States& states) {
+    std::vector<std::string> names;
+    for (const auto& [name, state] : states) {
+      names.push_back(name);
+    }
+    return names;
   });
-  module.def("fork_rng", [](std::string name) { return guard_of<RngFork>(std::move(name)); });
-  module.def("reset_rng_states", [] { default_rng_state_tracker().reset(); });
-  module.def("model_parallel_manual_seed",
-             [](std::uint64_t seed, std::int64_t rank) { model_parallel_manual_seed(seed, rank); });
+  py::class_<RngStateTracker, TrackerHolder>(module, "RngStateTracker")
+      .def(py::init<>())
+      .def("add", &RngStateTracker::add, py::arg("name"), py::arg("seed"))
+      .def(
+          "fork",
+          [](const TrackerHolder& tracker, std::string name) {
+            return PythonGuard([tracker, name = std::move(name)] {
+              return std::make_shared<RngFork>(*tracker, name);
+            });
+          },
+          py::arg("name") = std::string(kModelParallelRng))
+      .def("states", &RngStateTracker::states)
+      .def("set_states", &RngStateTracker::set_states, py::arg("states"))
+      .def("reset", &RngStateTracker::reset);
+  module.def("default_rng_state_tracker",
+             [] { return TrackerHolder(&default_rng_state_tracker(), [](RngStateTracker*) {}); });
+  module.def(
+      "model_parallel_manual_seed",
+      [](std::uint64_t seed, std::int64_t rank, const TrackerHolder& tracker) {
+        model_parallel_manual_seed(seed, rank, tracker ? *tracker : default_rng_state_tracker());
+      },
+      py::arg("seed"), py::arg("tensor_parallel_rank"), py::arg("tracker") = py::none());
 }
 
 void add_annotations(py::module_& module) {

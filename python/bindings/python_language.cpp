@@ -5,6 +5,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include <stdexcept>
+#include <string>
 
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
@@ -13,22 +14,23 @@
 namespace reprise::python {
 namespace {
 
-// Classes in Python, which live as long as the process.
-struct ErrorClasses {
+// Objects of reprise._errors, which live as long as the process.
+struct PythonObjects {
   PyObject* early_stop;
   PyObject* checkpoint;
   PyObject* determinism;
   PyObject* mutation;
   PyObject* budget_exceeded;
+  py::handle format_stack;
 };
-ErrorClasses g_classes;
+PythonObjects g_python;
 
 PyObject* class_of(const Error& error) {
   if (dynamic_cast<const DeterminismError*>(&error) != nullptr) {
-    return g_classes.determinism;
+    return g_python.determinism;
   }
-  return dynamic_cast<const MutationError*>(&error) != nullptr ? g_classes.mutation
-                                                               : g_classes.checkpoint;
+  return dynamic_cast<const MutationError*>(&error) != nullptr ? g_python.mutation
+                                                               : g_python.checkpoint;
 }
 
 void* release_lock() noexcept { return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr; }
@@ -37,11 +39,13 @@ void take_lock(void* released) noexcept {
   PyEval_RestoreThread(static_cast<PyThreadState*>(released));
 }
 
-void throw_early_stop() {
-  const py::gil_scoped_acquire lock;
-  PyErr_SetNone(g_classes.early_stop);
-  throw_python_error();
-}
+// Becomes Python's exception where LibTorch's code returns to Python. Until then it needs neither
+// the interpreter's lock nor a local object here, which would each cost microseconds to unwind.
+struct EarlyStop final : torch::PyTorchError {
+  PyObject* python_type() override { return g_python.early_stop; }
+};
+
+void throw_early_stop() { throw EarlyStop(); }
 
 void throw_error(const std::exception& error) {
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) {
@@ -51,22 +55,34 @@ void throw_error(const std::exception& error) {
   }
 }
 
-PyObject* class_in(const py::module_& errors, const char* name) {
+std::string describe_stack() {
+  const py::gil_scoped_acquire lock;
+  try {
+    const py::list lines = g_python.format_stack();
+    return py::str("").attr("join")(lines).cast<std::string>();
+  } catch (const py::error_already_set&) {
+    return "";
+  }
+}
+
+PyObject* object_in(const py::module_& errors, const char* name) {
   return py::object(errors.attr(name)).release().ptr();
 }
 
 }  // namespace
 
 void install_language(const py::module_& errors) {
-  g_classes = {.early_stop = class_in(errors, "StopRecomputation"),
-               .checkpoint = class_in(errors, "CheckpointError"),
-               .determinism = class_in(errors, "DeterminismError"),
-               .mutation = class_in(errors, "MutationError"),
-               .budget_exceeded = class_in(errors, "BudgetExceededError")};
+  g_python = {.early_stop = object_in(errors, "StopRecomputation"),
+              .checkpoint = object_in(errors, "CheckpointError"),
+              .determinism = object_in(errors, "DeterminismError"),
+              .mutation = object_in(errors, "MutationError"),
+              .budget_exceeded = object_in(errors, "BudgetExceededError"),
+              .format_stack = object_in(errors, "format_stack")};
   static constexpr engine_internal::EmbeddingLanguage kPython{.release_lock = &release_lock,
                                                               .take_lock = &take_lock,
                                                               .throw_early_stop = &throw_early_stop,
-                                                              .throw_error = &throw_error};
+                                                              .throw_error = &throw_error,
+                                                              .describe_stack = &describe_stack};
   engine_internal::set_embedding_language(&kPython);
 }
 
@@ -76,7 +92,7 @@ void throw_python_error() {
   throw error;  // NOLINT(misc-throw-by-value-catch-by-reference): a name is needed for persist()
 }
 
-bool is_early_stop() { return PyErr_ExceptionMatches(g_classes.early_stop) != 0; }
+bool is_early_stop() { return PyErr_ExceptionMatches(g_python.early_stop) != 0; }
 
 void set_python_error(const std::exception_ptr& error) {
   try {
@@ -84,7 +100,9 @@ void set_python_error(const std::exception_ptr& error) {
   } catch (const Error& ours) {
     PyErr_SetString(class_of(ours), ours.what_without_backtrace());
   } catch (const BudgetExceededError& exceeded) {
-    PyErr_SetString(g_classes.budget_exceeded, exceeded.what_without_backtrace());
+    PyErr_SetString(g_python.budget_exceeded, exceeded.what_without_backtrace());
+  } catch (const py::builtin_exception& builtin) {
+    builtin.set_error();
   } catch (const std::invalid_argument& invalid) {
     PyErr_SetString(PyExc_ValueError, invalid.what());
   } catch (...) {

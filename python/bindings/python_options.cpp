@@ -103,6 +103,8 @@ void add_options(py::module_& module) {
       .def_readwrite("debug", &CheckpointOptions::debug)
       .def_readwrite("allow_cache_entry_mutation", &CheckpointOptions::allow_cache_entry_mutation)
       .def_readwrite("respect_saved_tensors_hooks", &CheckpointOptions::respect_saved_tensors_hooks)
+      .def("__copy__", [](const CheckpointOptions& options) { return options; })
+      .def("__deepcopy__", [](const CheckpointOptions& options, py::handle) { return options; })
       .def("copy", [](const CheckpointOptions& options) { return options; })
       .def("set_policy", [](CheckpointOptions& options,
                             py::handle policy) { options.policy = to_policy(policy); })

@@ -17,6 +17,12 @@
 #include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stores.h"
+#if REPRISE_PYTHON_HAS_DISTRIBUTED
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "reprise/partition/partitioned_store.h"
+#endif
 #include "reprise/python/bindings/python_guard.h"
 
 namespace reprise::python {
@@ -90,6 +96,16 @@ py::dict counters_of(const SlabStore& store) {
   dict["growths"] = counters.growths;
   return dict;
 }
+
+#if REPRISE_PYTHON_HAS_DISTRIBUTED
+py::dict counters_of(const PartitionedStore& store) {
+  const PartitionedCounters counters = store.counters();
+  py::dict dict;
+  dict["gathers"] = counters.gathers;
+  dict["gathered_bytes"] = counters.gathered_bytes;
+  return dict;
+}
+#endif
 
 template <class StoreType>
 py::class_<StoreType, ActivationStore, std::shared_ptr<StoreType>> add_store(py::module_& module,
@@ -188,6 +204,27 @@ void add_packing_stores(py::module_& module) {
       py::arg("keep_last") = 1);
 }
 
+#if REPRISE_PYTHON_HAS_DISTRIBUTED
+// The group is found by its name in c10d's registry: its class in Python is another module's.
+void add_partitioned_store(py::module_& module) {
+  add_store<PartitionedStore>(module, "PartitionedStore");
+  module.def(
+      "partitioned",
+      [](py::handle group, std::int64_t min_bytes, bool check_order) {
+        const auto name = py::cast<std::string>(group.attr("group_name"));
+        return stores::partitioned(c10d::resolve_process_group(name),
+                                   {.min_bytes = min_bytes, .check_order = check_order});
+      },
+      py::arg("group"), py::kw_only(), py::arg("min_bytes") = 4096, py::arg("check_order") = false);
+}
+#else
+void add_partitioned_store(py::module_& module) {
+  module.def("partitioned", [](const py::args&, const py::kwargs&) {
+    throw std::runtime_error("reprise was built for a torch without torch.distributed");
+  });
+}
+#endif
+
 void add_slab_store(py::module_& module) {
   add_store<SlabStore>(module, "SlabStore");
   module.def(
@@ -210,6 +247,7 @@ void add_stores(py::module_& module) {
   add_moving_stores(module);
   add_packing_stores(module);
   add_slab_store(module);
+  add_partitioned_store(module);
   module.def(
       "store_guard",
       [](Store store, int prefetch_depth) {

@@ -13,7 +13,7 @@
 ...     loss = model(x).sum()
 """
 
-from reprise import _engine, policies, stores
+from reprise import _compile, _engine, policies, stores
 from reprise._budget import MemoryBudget
 from reprise._checkpoint import (
     CheckpointOptions,
@@ -24,6 +24,7 @@ from reprise._checkpoint import (
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
+from reprise._compile import create_selective_checkpoint_contexts
 from reprise._errors import (
     BudgetExceededError,
     CheckpointError,
@@ -31,30 +32,31 @@ from reprise._errors import (
     MutationError,
     StopRecomputation,
 )
-from reprise._native import _C
-from reprise._policies import (
-    CheckpointPolicy,
-    SelectiveCheckpointContext,
-    create_selective_checkpoint_contexts,
+from reprise._guards import (
+    RngStateTracker,
+    collect_memory_report,
+    default_rng_state_tracker,
+    explain_policies,
+    fork_rng,
+    install_cpu_memory_counter,
+    is_recomputing,
+    memory_report,
+    model_parallel_manual_seed,
+    name,
+    name_scope,
+    policy_bypass,
+    recompute,
+    reset_peak_cpu_memory,
+    save,
+    save_on_cpu,
+    store_guard,
 )
+from reprise._modules import apply_checkpointing
+from reprise._native import _C
+from reprise._policies import CheckpointPolicy, SelectiveCheckpointContext
 from reprise._torch import patch_torch, patched_torch
 
 __version__ = _C.version
 
-collect_memory_report = _C.collect_memory_report
-explain_policies = _C.explain_policies
-fork_rng = _C.fork_rng
-install_cpu_memory_counter = _C.install_cpu_memory_counter
-is_recomputing = _C.is_recomputing
-memory_report = _C.memory_report
-model_parallel_manual_seed = _C.model_parallel_manual_seed
-name = _C.name
-name_scope = _C.name_scope
-policy_bypass = _C.policy_bypass
-recompute = _C.recompute
-reset_peak_cpu_memory = _C.reset_peak_cpu_memory
-save = _C.save
-save_on_cpu = _C.stores.save_on_cpu
-store_guard = _C.stores.store_guard
-
 _engine.install()
+_compile.install()

@@ -22,7 +22,72 @@ __all__ = [
     "set_checkpoint_early_stop",
 ]
 
-CheckpointOptions = _C.CheckpointOptions
+
+class CheckpointOptions(_C.CheckpointOptions):
+    """How regions behave. Values; one object may serve any number of regions.
+
+    name: shown in error messages and reports.
+    policy: which results of operators the region saves: one of `reprise.policies`, a list of
+        operators, or a function `policy(context, op, *args, **kwargs)`.
+    replay: "function" calls the function again; "tape" dispatches forward's operators again from a
+        record, only those that are needed, and calls no Python. Scopes always have a tape.
+    fill: of a tape: "on_demand" computes what backward asks for, "region" all of it at once.
+    min_input_bytes: runs a function plainly whose tensor arguments have fewer bytes together.
+    preserve_rng_state: restores the generators for the recomputation.
+    early_stop: ends a recomputation with the last tensor that is wanted.
+    determinism_check: "default" or "metadata" (shape, strides, dtype, device, requires-grad, and
+        how a tensor was computed), "values" (their bits as well), "none", or a function of a tensor
+        whose results, as text, have to be equal.
+    debug: records operators with stack traces, for messages.
+    allow_external_mutation: accepts that tensors from outside change between forward and
+        recomputation, and that parameters are freed meanwhile.
+    allow_cache_entry_mutation: accepts writes to results that the policy saves.
+    respect_saved_tensors_hooks: passes saved results through the hooks around the region.
+    input_store: where the region's inputs live; see `reprise.stores`.
+    prefetch_depth: how many earlier regions fetch their tensors when backward enters this one.
+    synchronize_boundary: synchronises the accelerator at the region's ends, for exact times.
+
+    Raises ValueError for unknown values and for options that contradict each other.
+    """
+
+    def __init__(
+        self,
+        *,
+        name="",
+        policy=None,
+        replay="function",
+        fill="on_demand",
+        min_input_bytes=0,
+        preserve_rng_state=True,
+        early_stop=True,
+        determinism_check="default",
+        debug=False,
+        allow_external_mutation=False,
+        allow_cache_entry_mutation=False,
+        respect_saved_tensors_hooks=False,
+        input_store=None,
+        prefetch_depth=1,
+        synchronize_boundary=False,
+    ):
+        super().__init__(
+            name=name,
+            policy=policy,
+            replay=replay,
+            fill=fill,
+            min_input_bytes=min_input_bytes,
+            preserve_rng_state=preserve_rng_state,
+            early_stop=early_stop,
+            determinism_check=determinism_check,
+            debug=debug,
+            allow_external_mutation=allow_external_mutation,
+            allow_cache_entry_mutation=allow_cache_entry_mutation,
+            respect_saved_tensors_hooks=respect_saved_tensors_hooks,
+            input_store=input_store,
+            prefetch_depth=prefetch_depth,
+            synchronize_boundary=synchronize_boundary,
+        )
+
+
 CheckpointOptions.__module__ = "reprise"
 
 _run_region = _C.run_region
@@ -30,8 +95,7 @@ _DEFAULTS = CheckpointOptions()
 _torch_checkpoint = torch_checkpoint.checkpoint  # also after patch_torch()
 
 
-@functools.lru_cache(maxsize=256)
-def _options_for(preserve_rng_state, determinism_check, debug, early_stop, respect_hooks):
+def _make_options(preserve_rng_state, determinism_check, debug, early_stop, respect_hooks):
     return CheckpointOptions(
         preserve_rng_state=preserve_rng_state,
         determinism_check=determinism_check,
@@ -39,6 +103,15 @@ def _options_for(preserve_rng_state, determinism_check, debug, early_stop, respe
         early_stop=early_stop,
         respect_saved_tensors_hooks=respect_hooks,
     )
+
+
+_cached_options = functools.lru_cache(maxsize=256)(_make_options)
+
+
+def _options_for(preserve_rng_state, determinism_check, *flags):
+    # A function is not cached: the cache would keep alive all that it refers to.
+    make = _cached_options if isinstance(determinism_check, str) else _make_options
+    return make(preserve_rng_state, determinism_check, *flags)
 
 
 def _with_policy(options, contexts):
@@ -108,6 +181,9 @@ def checkpoint(
         contexts = context_fn()
         if isinstance(contexts, SelectiveCheckpointContexts):
             options, contexts = _with_policy(options, contexts), None
+        else:
+            forward_context, recompute_context = contexts
+            contexts = (forward_context, recompute_context)
     return _run_region(options, contexts, function, *args, **kwargs)
 
 
@@ -160,6 +236,12 @@ class CheckpointScope(_C.Scope, contextlib.ContextDecorator):
 
     def _recreate_cm(self):
         return type(self)(self._options)
+
+    def __copy__(self):
+        return self._recreate_cm()
+
+    def __deepcopy__(self, memo):  # of a module that holds one
+        return self._recreate_cm()
 
 
 class GraphExecGroup(_C.GraphExecGroup):

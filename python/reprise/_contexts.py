@@ -3,6 +3,6 @@
 """Context managers around a region's code."""
 
 
-def run_in(context, function, *args, **kwargs):
+def run_in(context, function, /, *args, **kwargs):
     with context:
         return function(*args, **kwargs)

@@ -2,6 +2,8 @@
 # Copyright 2026 The Reprise Authors
 """The exceptions of regions and budgets, below those of torch."""
 
+import traceback
+
 import torch
 from torch.utils.checkpoint import CheckpointError
 
@@ -32,6 +34,11 @@ class StopRecomputation(BaseException):
     Not an Exception, so that `except Exception` does not take it for an error; `finally` and
     `__exit__` run. If code swallows it, it is raised again at the next tensor that autograd saves.
     """
+
+
+def format_stack():
+    """Returns the lines of this thread's stack, for the operators in messages of debug mode."""
+    return traceback.format_stack()[:-1]
 
 
 for _error in (BudgetExceededError, DeterminismError, MutationError, StopRecomputation):

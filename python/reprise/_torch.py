@@ -4,27 +4,32 @@
 
 import contextlib
 import functools
+import sys
+import types
 
-import torch
 import torch.utils.checkpoint as torch_checkpoint
 
-from reprise import _checkpoint, _engine, _policies
+from reprise import _checkpoint, _compile, _engine, _policies
 
 __all__ = ["patch_torch", "patched_torch"]
 
-_originals = {}
+_torch_checkpoint = torch_checkpoint.checkpoint
+_patched = []  # modules, the names that are patched in them, and torch's objects
 
 
-@functools.wraps(torch_checkpoint.checkpoint)
+@_compile.never_traced
+@functools.wraps(_torch_checkpoint)
 def _checkpoint_as_torch(function, *args, use_reentrant=None, **kwargs):
-    if use_reentrant is None:  # torch's meaning: a warning, and the reentrant variant
-        return _checkpoint._torch_checkpoint(function, *args, **kwargs)
+    # None has torch's meaning: a warning, and the reentrant variant. A compiler's graph gets the
+    # region from torch's function. Modules that were imported under the patch outlive it.
+    if use_reentrant is None or not _patched or _compile.is_tracing():
+        return _torch_checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)
     return _checkpoint.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)
 
 
 _REPLACEMENTS = {
     "checkpoint": _checkpoint_as_torch,
-    "create_selective_checkpoint_contexts": _policies.create_selective_checkpoint_contexts,
+    "create_selective_checkpoint_contexts": _compile.create_selective_checkpoint_contexts,
     "SelectiveCheckpointContext": _policies.SelectiveCheckpointContext,
     "set_checkpoint_early_stop": _checkpoint.set_checkpoint_early_stop,
     "set_checkpoint_debug_enabled": _checkpoint.set_checkpoint_debug_enabled,
@@ -32,32 +37,49 @@ _REPLACEMENTS = {
 }
 
 
+def _find(objects):
+    """Yields each module that holds one of `objects`, its name there, and the object."""
+    wanted = {id(found) for found in objects}
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType) and name.split(".")[0] != "reprise":
+            for attribute, value in list(vars(module).items()):
+                if id(value) in wanted:
+                    yield module, attribute, value
+
+
 def patch_torch():
     """Makes code that uses torch.utils.checkpoint use this library, unless it is reentrant.
 
-    For code that is not one's own: frameworks with their own switch for checkpointing. Code that
-    has imported the functions by name before keeps torch's. A second call does nothing; see
-    patched_torch() to end it.
+    For code that is not one's own: frameworks with their own switch for checkpointing. Modules that
+    have imported the functions by name get them as well; an object that holds one, such as a
+    functools.partial, keeps it. A second call does nothing; see patched_torch() to end it.
     """
-    if _originals:
+    if _patched:
         return
     _engine.install()
-    for name, replacement in _REPLACEMENTS.items():
-        if hasattr(torch_checkpoint, name):
-            _originals[name] = getattr(torch_checkpoint, name)
-            setattr(torch_checkpoint, name, replacement)
+    originals = {
+        getattr(torch_checkpoint, name): replacement
+        for name, replacement in _REPLACEMENTS.items()
+        if hasattr(torch_checkpoint, name)
+    }
+    for module, attribute, original in _find(originals):
+        _patched.append((module, attribute, original))
+        setattr(module, attribute, originals[original])
+    # Tracing knows the function only under its name in torch.
+    for function in (_torch_checkpoint, _checkpoint_as_torch):
+        function._torchdynamo_inline = _compile.traced_checkpoint
 
 
 def _unpatch_torch():
-    for name, original in _originals.items():
-        setattr(torch_checkpoint, name, original)
-    _originals.clear()
+    for module, attribute, original in _patched:
+        setattr(module, attribute, original)
+    _patched.clear()
 
 
 @contextlib.contextmanager
 def patched_torch():
     """Context manager: patch_torch() for the code in it."""
-    if _originals:
+    if _patched:
         yield
         return
     patch_torch()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""Ready policies: which results of operators regions save. None of them asks Python anything.
+"""Ready policies: which results of operators a region saves. None of them asks Python anything.
 
 >>> policy = reprise.policies.first_match(
 ...     reprise.policies.offload(reprise.policies.save_attention()),
@@ -9,23 +9,119 @@
 ...     h = block(h)
 
 Wherever a policy is taken, so is a list of operators to save, or a function
-`policy(context, op, *args, **kwargs)`. Composite operators are seen as their parts: linear as
-aten::addmm or aten::mm.
+`policy(context, op, *args, **kwargs)` as torch.utils.checkpoint takes it. Regions see composite
+operators as their parts: linear as aten::addmm or aten::mm, conv2d as aten::convolution. Counters
+start again in each region, so a policy may serve any number of regions and threads.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Union
 
 from reprise._native import _C
 
+__all__ = [
+    "Policy",
+    "every_nth_matmul",
+    "first_match",
+    "for_region",
+    "keep_in",
+    "offload",
+    "override_with",
+    "save_attention",
+    "save_compute_intensive",
+    "save_everything",
+    "save_matmuls",
+    "save_named",
+    "save_nothing",
+    "save_operators",
+]
+
 Policy = _C.policies.Policy
-save_everything = _C.policies.save_everything
-save_nothing = _C.policies.save_nothing
-save_matmuls = _C.policies.save_matmuls
-save_attention = _C.policies.save_attention
-save_compute_intensive = _C.policies.save_compute_intensive
-save_operators = _C.policies.save_operators
-save_named = _C.policies.save_named
-every_nth_matmul = _C.policies.every_nth_matmul
-offload = _C.policies.offload
-keep_in = _C.policies.keep_in
-first_match = _C.policies.first_match
-override_with = _C.policies.override_with
-for_region = _C.policies.for_region
+Policy.__module__ = __name__
+AnyPolicy = Union[Policy, Sequence[Any], Callable[..., Any]]
+
+
+def save_everything() -> Policy:
+    """Saves all results: a region keeps as much as without checkpointing, and computes nothing."""
+    return _C.policies.save_everything()
+
+
+def save_nothing() -> Policy:
+    """Saves no result, as a region without a policy, except for values marked by `reprise.save`."""
+    return _C.policies.save_nothing()
+
+
+def save_operators(*operators: Any) -> Policy:
+    """Saves results of these operators: `torch.ops.aten.mm.default`, or names, "aten::mm".
+
+    A name without an overload means the default one, or the only one. `Policy.unmatched()` lists
+    the names that have matched no operator yet.
+
+    Raises ValueError for an unknown name, with the closest ones; or one of several overloads.
+    """
+    return _C.policies.save_operators(*operators)
+
+
+def save_matmuls() -> Policy:
+    """Saves the results of aten::mm, addmm, bmm and baddbmm, in any overload."""
+    return _C.policies.save_matmuls()
+
+
+def save_attention() -> Policy:
+    """Saves the results of fused attention: torch's variants, and operators with "attn" in the name.
+
+    The math variant appears as aten::bmm and aten::_softmax, and is not saved.
+    """
+    return _C.policies.save_attention()
+
+
+def save_compute_intensive() -> Policy:
+    """Saves the results of matrix multiplications, fused attention and convolutions."""
+    return _C.policies.save_compute_intensive()
+
+
+def every_nth_matmul(n: int) -> Policy:
+    """Saves the results of the first, the (n+1)th, the (2n+1)th ... matrix multiplication.
+
+    Raises ValueError unless `n` is positive.
+    """
+    return _C.policies.every_nth_matmul(n)
+
+
+def save_named(names: Sequence[str]) -> Policy:
+    """Saves values named by `reprise.name`, and results of operators inside a `reprise.name_scope`.
+
+    A scope matches if its path, outer names first and joined by "/", ends with the name at a "/":
+    "attn", "attn/q_proj". With the name of the scope around a part of a model, that part is kept as
+    one unit, custom autograd Functions included, and none of it runs again.
+
+    Raises ValueError for a name that is empty or has an empty part between slashes.
+    """
+    return _C.policies.save_named(list(names))
+
+
+def offload(inner: AnyPolicy) -> Policy:
+    """Saves in host memory that which `inner` saves."""
+    return _C.policies.offload(inner)
+
+
+def keep_in(store: Any, inner: AnyPolicy) -> Policy:
+    """Saves in `store` that which `inner` saves. See `reprise.stores`."""
+    return _C.policies.keep_in(store, inner)
+
+
+def first_match(*policies: AnyPolicy) -> Policy:
+    """Returns the first answer other than PREFER_RECOMPUTE. Later policies are not asked."""
+    return _C.policies.first_match(*policies)
+
+
+def override_with(base: AnyPolicy, overriding: AnyPolicy) -> Policy:
+    """Returns the answer of `overriding` if it is a MUST, else that of `base`. Both are asked."""
+    return _C.policies.override_with(base, overriding)
+
+
+def for_region(name: str, policy: AnyPolicy, otherwise: AnyPolicy) -> Policy:
+    """Asks `policy` in regions of exactly this name, and `otherwise` in others."""
+    return _C.policies.for_region(name, policy, otherwise)

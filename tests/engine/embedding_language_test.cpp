@@ -169,5 +169,15 @@ TEST_F(EmbeddingLanguageTest, ErrorsThatABackwardReceivesAreTheLanguages) {
               ThrowsMessage<DeterminismError>(HasSubstr("A different number of tensors")));
 }
 
+TEST_F(EmbeddingLanguageTest, DebugModeShowsTheLanguagesStack) {
+  set({.describe_stack = [] { return std::string("line 7 of the language's code"); }});
+  const at::Tensor x = leaf({3});
+  const auto code = [](const at::Tensor& t) { return is_recomputing() ? t.cos() : t.sin().exp(); };
+  const at::Tensor y = checkpoint({.debug = true}, code, x);
+  EXPECT_THAT([&] { y.sum().backward(); },
+              ThrowsMessage<DeterminismError>(
+                  HasSubstr("Stack of #0 aten::sin in forward:\nline 7 of the language's code")));
+}
+
 }  // namespace
 }  // namespace reprise::engine_internal::embedding_language_test

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""torch.compile: in functions that it traces, regions are torch's; regions in eager mode are not
+traced.
+
+The compiler decides itself which tensors of a graph to compute again. torch.utils.checkpoint.checkpoint
+is how a region and its policy reach it, so that is traced in place of ours.
+"""
+
+import contextlib
+import functools
+import importlib.util
+import sys
+
+import torch
+import torch.utils.checkpoint as torch_checkpoint
+from torch._C._dynamo import eval_frame
+
+from reprise import _checkpoint, _engine, _policies
+from reprise._native import _C
+
+__all__ = [
+    "create_selective_checkpoint_contexts",
+    "install",
+    "is_tracing",
+    "never_traced",
+    "traced_checkpoint",
+]
+
+_torch_contexts = torch_checkpoint.create_selective_checkpoint_contexts  # also after patch_torch()
+_SKIP = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+
+
+def is_tracing():
+    """Returns whether operators are being recorded into a graph, on tensors without values."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
+
+
+def never_traced(function):
+    """Makes torch.compile run `function`, and all that it calls, as it is.
+
+    As torch.compiler.disable(), but without a wrapper and without importing torch._dynamo, which
+    takes a second.
+    """
+    eval_frame.set_code_exec_strategy(function.__code__, _SKIP)
+    return function
+
+
+def traced_checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    respect_saved_tensors_hooks=None,
+    options=None,
+    **kwargs,
+):
+    """What torch.compile traces of checkpoint()."""
+    if options is not None:
+        torch._dynamo.graph_break(
+            msg="reprise.checkpoint(options=) runs in eager mode; torch.compile takes its keywords"
+        )
+    return torch_checkpoint.checkpoint(function, *args, use_reentrant=bool(use_reentrant), **kwargs)
+
+
+class TraceableContexts(_policies.SelectiveCheckpointContexts):
+    """A policy for checkpoint(); for torch's function, the pair of modes that it makes of it."""
+
+    def __new__(cls, policy_fn_or_list, allow_cache_entry_mutation):
+        policy = _C.policies.to_policy(policy_fn_or_list)
+        self = super().__new__(cls, policy, allow_cache_entry_mutation)
+        self._policy_fn_or_list = policy_fn_or_list
+        return self
+
+    @functools.cached_property
+    def _for_torch(self):
+        return _torch_contexts(
+            _policy_for_torch(self._policy_fn_or_list), self.allow_cache_entry_mutation
+        )
+
+    def __iter__(self):
+        return iter(self._for_torch)
+
+    def __getitem__(self, index):
+        return self._for_torch[index]
+
+
+def _policy_for_torch(policy_fn_or_list):
+    if isinstance(policy_fn_or_list, _C.policies.Policy):
+        raise TypeError(
+            "torch.utils.checkpoint, and with it torch.compile, takes a function or a list of "
+            "operators as a policy; those of reprise.policies are for regions in eager mode"
+        )
+    if isinstance(policy_fn_or_list, (list, tuple)):
+        return [_overload(op) if isinstance(op, str) else op for op in policy_fn_or_list]
+
+    def ask(context, op, *args, **kwargs):
+        own = _policies.SelectiveCheckpointContext(is_recompute=context.is_recompute)
+        return policy_fn_or_list(own, op, *args, **kwargs)
+
+    return ask
+
+
+def _overload(name):
+    name, _, overload = name.partition(".")
+    return _policies.find_overload(name, overload)
+
+
+@functools.wraps(_policies.create_selective_checkpoint_contexts)
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    return TraceableContexts(policy_fn_or_list, allow_cache_entry_mutation)
+
+
+class _DynamoFinder:
+    """In sys.meta_path until torch._dynamo is imported, to hide what it runs from policies."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch._dynamo":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            _hide_compilation_from_policies()
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _hide_compilation_from_policies():
+    # A compiled function compiles at its first call, which may be in a region's forward, and makes
+    # tensors without values for that, which the recomputation does not.
+    from torch._dynamo.callback import callback_handler
+
+    install_callbacks = callback_handler.install_callbacks  # entered around each compilation
+
+    @contextlib.contextmanager
+    def install_hidden(*args, **kwargs):
+        with _C.policy_bypass(), install_callbacks(*args, **kwargs):
+            yield
+
+    callback_handler.install_callbacks = install_hidden
+
+
+def install():
+    _checkpoint.checkpoint._torchdynamo_inline = traced_checkpoint
+    never_traced(_checkpoint.checkpoint)
+    never_traced(_engine.ObservedEngine.run_backward)  # and so the recomputations in it
+    if "torch._dynamo" in sys.modules:
+        _hide_compilation_from_policies()
+    else:
+        sys.meta_path.insert(0, _DynamoFinder())
