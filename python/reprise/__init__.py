@@ -13,7 +13,7 @@
 ...     loss = model(x).sum()
 """
 
-from reprise import _compile, _engine, policies, stores
+from reprise import _compile, _engine, _unseen, policies, stores
 from reprise._budget import MemoryBudget
 from reprise._checkpoint import (
     CheckpointOptions,
@@ -60,3 +60,4 @@ __version__ = _C.version
 
 _engine.install()
 _compile.install()
+_unseen.install()

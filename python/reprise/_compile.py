@@ -7,10 +7,7 @@ The compiler decides itself which tensors of a graph to compute again. torch.uti
 is how a region and its policy reach it, so that is traced in place of ours.
 """
 
-import contextlib
 import functools
-import importlib.util
-import sys
 
 import torch
 import torch.utils.checkpoint as torch_checkpoint
@@ -110,44 +107,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     return TraceableContexts(policy_fn_or_list, allow_cache_entry_mutation)
 
 
-class _DynamoFinder:
-    """In sys.meta_path until torch._dynamo is imported, to hide what it runs from policies."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch._dynamo":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            _hide_compilation_from_policies()
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-def _hide_compilation_from_policies():
-    # A compiled function compiles at its first call, which may be in a region's forward, and makes
-    # tensors without values for that, which the recomputation does not.
-    from torch._dynamo.callback import callback_handler
-
-    install_callbacks = callback_handler.install_callbacks  # entered around each compilation
-
-    @contextlib.contextmanager
-    def install_hidden(*args, **kwargs):
-        with _C.policy_bypass(), install_callbacks(*args, **kwargs):
-            yield
-
-    callback_handler.install_callbacks = install_hidden
-
-
 def install():
     _checkpoint.checkpoint._torchdynamo_inline = traced_checkpoint
     never_traced(_checkpoint.checkpoint)
     never_traced(_engine.ObservedEngine.run_backward)  # and so the recomputations in it
-    if "torch._dynamo" in sys.modules:
-        _hide_compilation_from_policies()
-    else:
-        sys.meta_path.insert(0, _DynamoFinder())

@@ -201,7 +201,7 @@ TEST_F(BudgetVariationsTest, TwoThreadsWithABudgetEach) {
 }
 
 // A backward that another thread runs, or an engine that the program calls itself.
-TEST_F(BudgetVariationsTest, ABackwardThatIsNotObserved) {
+TEST_F(BudgetVariationsTest, EstimatesABackwardThatIsNotObserved) {
   const auto on_a_thread = [](const at::Tensor& loss) {
     std::thread([&] { loss.backward(); }).join();
   };
@@ -228,7 +228,7 @@ TEST_F(BudgetVariationsTest, ABackwardThatIsNotObserved) {
   EXPECT_EQ(live_frames(), 0);
 }
 
-TEST_F(BudgetVariationsTest, ABackwardPastTheDefaultEngineThatIsAnnounced) {
+TEST_F(BudgetVariationsTest, ObservesABackwardThatIsAnnounced) {
   const Tensors weights = make_weights(12);
   const at::Tensor x = torch::randn({512, kWidth});
   const auto forward = [&](const Tensors& w) { return layers(w, x); };
