@@ -41,6 +41,7 @@ class StrongId {
   }
 
   friend constexpr bool operator==(const StrongId&, const StrongId&) = default;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison's 0 for a pointer
   friend constexpr auto operator<=>(const StrongId&, const StrongId&) = default;
   friend constexpr bool operator==(const StrongId& id, NoId /*none*/) noexcept {
     return id.number_ == kNoId;

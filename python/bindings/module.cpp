@@ -12,6 +12,7 @@
 
 PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
   using namespace reprise::python;
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): the type that pybind11 asks for
   py::register_local_exception_translator([](std::exception_ptr error) {
     if (error) {
       set_python_error(error);

@@ -25,8 +25,8 @@ struct PythonSide {
   std::vector<py::handle> answers;  // the members of CheckpointPolicy, in the order of ours
 
   static const PythonSide& get() {
-    static const PythonSide side;
-    return side;
+    static const PythonSide kSide;
+    return kSide;
   }
 
  private:
@@ -98,8 +98,8 @@ struct PythonOperator {
 
 // With the interpreter's lock.
 const PythonOperator& python_operator(const PolicyContext& context) {
-  static auto* const known = new std::unordered_map<const void*, PythonOperator>();
-  const auto [found, is_new] = known->try_emplace(context.op_id());
+  static auto* const kKnown = new std::unordered_map<const void*, PythonOperator>();
+  const auto [found, is_new] = kKnown->try_emplace(context.op_id());
   if (is_new) {
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
         std::string(context.op()).c_str(), std::string(context.overload()).c_str());

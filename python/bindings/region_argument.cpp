@@ -15,8 +15,8 @@ struct Pytree {
   py::handle unflatten;
 
   static const Pytree& get() {
-    static const Pytree pytree;
-    return pytree;
+    static const Pytree kPytree;
+    return kPytree;
   }
 
  private:
