@@ -165,9 +165,7 @@ def overhead_ratios(results):
 
 def step_ratio(variants, variant, to):
     """Of the steps of one variant to those of the same rounds of another."""
-    return Estimate.of(
-        np.array(variants[variant]["step_ms"]) / np.array(variants[to]["step_ms"])
-    )
+    return Estimate.of(np.array(variants[variant]["step_ms"]) / np.array(variants[to]["step_ms"]))
 
 
 # Whose steps have another floor than "floor".

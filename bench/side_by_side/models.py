@@ -83,9 +83,7 @@ def make_gpt(fused, large=False, device="cpu"):
 
 
 def convolution(width_in, width_out, size, stride):
-    return nn.Conv2d(
-        width_in, width_out, size, stride=stride, padding=size // 2, bias=False
-    )
+    return nn.Conv2d(width_in, width_out, size, stride=stride, padding=size // 2, bias=False)
 
 
 class BasicBlock(nn.Module):

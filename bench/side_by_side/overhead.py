@@ -147,9 +147,7 @@ def count_all(library, columns):
             for policy in POLICIES:
                 if name in GROUPS[f"chain/{policy}"]:
                     regions = f"{name}: {policy}/{length}"
-                    count(
-                        library, regions, lambda runs: column.run_regions(policy, length, runs)
-                    )
+                    count(library, regions, lambda runs: column.run_regions(policy, length, runs))
 
 
 def main():

@@ -98,9 +98,7 @@ STEPS = {
 def time_steps(size, seconds):
     gpt = Gpt(*size)
     plain = gpt.gradients(STEPS["none"])
-    are_equal = all(
-        all(map(torch.equal, gpt.gradients(run), plain)) for run in STEPS.values()
-    )
+    are_equal = all(all(map(torch.equal, gpt.gradients(run), plain)) for run in STEPS.values())
     found = {name: [] for name in STEPS}
     order = list(STEPS.items())
     end = time.monotonic() + seconds

@@ -8,8 +8,8 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
-from budget_report import failed, got, is_without_budget, step_of_plain  # noqa: E402
 from budget_report import SIDES as BUDGET_SIDES  # noqa: E402
+from budget_report import failed, got, is_without_budget, step_of_plain  # noqa: E402
 from figures import (  # noqa: E402
     COLUMNS,
     GROUPS,
@@ -45,9 +45,7 @@ def draw_overhead_of(axes, results, policy):
     group = f"chain/{policy}"
     for column in GROUPS[group]:
         label, colour, marker = SIDES[column]
-        costs = [
-            estimate(over_floor(results, group, column, length)).middle for length in LENGTHS
-        ]
+        costs = [estimate(over_floor(results, group, column, length)).middle for length in LENGTHS]
         shown = [(length, cost) for length, cost in zip(LENGTHS, costs) if cost > 0]
         axes.plot(*zip(*shown), marker=marker, color=colour, label=label)
     axes.set(xscale="log", yscale="log", xlabel="operators in the region")
@@ -144,9 +142,7 @@ def draw_scaling(results, folder):
     for column in OURS:
         label, colour, marker = SIDES[column]
         rows = rows_of[column]["regions"]
-        draw_fit(
-            all_axes[3], rows, lambda row: row["heap_bytes"] / 1024, label, colour, marker
-        )
+        draw_fit(all_axes[3], rows, lambda row: row["heap_bytes"] / 1024, label, colour, marker)
     all_axes[3].set(xlabel="regions", ylabel="heap after forward, KiB")
     all_axes[3].set(xscale="log", yscale="log")
     all_axes[3].legend()

@@ -120,10 +120,7 @@ def overhead_table(results, header, sizes, group):
 def reentrant_text(results):
     """Where the cost of Python's reentrant form is as high as that of our function form."""
     theirs, ours = (
-        [
-            estimate(cost(results, "none", column)).middle
-            for cost in (region_cost, operator_cost)
-        ]
+        [estimate(cost(results, "none", column)).middle for cost in (region_cost, operator_cost)]
         for column in ("python/reentrant", "ours/function")
     )
     text = (

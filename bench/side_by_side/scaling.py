@@ -67,9 +67,7 @@ def main():
             chain,
             ROUNDS,
         ),
-        "nesting": measure(
-            range(1, 9), nested, lambda x, depth: chain(x, SHORT), 10 * ROUNDS
-        ),
+        "nesting": measure(range(1, 9), nested, lambda x, depth: chain(x, SHORT), 10 * ROUNDS),
     }
     json.dump({"function": figures}, sys.stdout, indent=1)
 

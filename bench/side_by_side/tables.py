@@ -7,6 +7,4 @@ from tabulate import tabulate
 
 def table(headers, rows):
     align = ["left"] + ["right"] * (len(headers) - 1)
-    return tabulate(
-        rows, headers, tablefmt="pipe", colalign=align, disable_numparse=True
-    )
+    return tabulate(rows, headers, tablefmt="pipe", colalign=align, disable_numparse=True)

@@ -124,6 +124,14 @@ std::vector<at::Tensor> components(const at::Tensor& tensor) {
                                            : std::vector{tensor.to_dense()};
 }
 
+// A tensor of a class in Python whose elements are elsewhere, or nowhere.
+bool is_wrapper(const at::Tensor& tensor) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  return impl->key_set().has(c10::DispatchKey::Python) && tensor.numel() > 0 &&
+         (!impl->has_storage() ||
+          tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get() == nullptr);
+}
+
 }  // namespace
 
 Fingerprint Fingerprint::of(const at::Tensor& tensor) { return of_any(tensor, false); }
@@ -146,6 +154,9 @@ Fingerprint Fingerprint::of_any(const at::Tensor& tensor, bool by_operators) {
 
 Fingerprint Fingerprint::of_strided(const at::Tensor& tensor, bool by_operators) {
   Fingerprint result;
+  if (is_wrapper(tensor)) {
+    return result;
+  }
   if (tensor._is_zerotensor()) {
     // Without memory to read.
     return of_strided(at::zeros(tensor.sizes(), tensor.options()), by_operators);

@@ -19,6 +19,13 @@ const EmbeddingLanguage* embedding_language() noexcept {
   return g_language.load(std::memory_order_acquire);
 }
 
+void throw_in_language(const std::exception& error) {
+  const EmbeddingLanguage* const language = embedding_language();
+  if (language != nullptr && language->throw_error != nullptr) {
+    language->throw_error(error);
+  }
+}
+
 LanguageLockRelease::LanguageLockRelease() noexcept
     : language_(embedding_language()),
       released_(language_ != nullptr && language_->release_lock != nullptr

@@ -25,7 +25,7 @@ struct EmbeddingLanguage {
   // that the language's code does not handle as an error. The region's code may end with any
   // exception then, see replay_has_stopped().
   void (*throw_early_stop)() = nullptr;
-  // Throws the language's form of an error of ours that a backward is about to receive. Returns if
+  // Throws the language's form of an error of ours that LibTorch is about to receive. Returns if
   // there is none.
   void (*throw_error)(const std::exception& error) = nullptr;
   // Returns the stack of the language's code on this thread, for people; empty if there is none.
@@ -36,6 +36,10 @@ struct EmbeddingLanguage {
 REPRISE_API void set_embedding_language(const EmbeddingLanguage* language) noexcept;
 // Returns null if there is none.
 const EmbeddingLanguage* embedding_language() noexcept;
+
+// In a handler of an error of ours, which LibTorch would translate to one of its own: throws the
+// language's form of it. Returns if there is none.
+void throw_in_language(const std::exception& error);
 
 // While alive, this thread does not hold the language's lock.
 class [[nodiscard]] LanguageLockRelease {

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "reprise/base/error.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/hooks/seam/hook_stack.h"
@@ -51,7 +53,12 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     op.redispatchBoxed(below, stack);
   } else {
     thread.last_sequence_number = at::sequence_number::peek();
-    interceptor->intercept({op, OperatorTraits::of(op), below, *stack});
+    try {
+      interceptor->intercept({op, OperatorTraits::of(op), below, *stack});
+    } catch (const Error& error) {
+      throw_in_language(error);
+      throw;
+    }
   }
 }
 

@@ -37,10 +37,7 @@ class Slot final : public SavedVariableHooks {
       const LanguageLockRelease unlocked;
       return frame_->unpack(number_);
     } catch (const Error& error) {
-      const EmbeddingLanguage* const language = embedding_language();
-      if (language != nullptr && language->throw_error != nullptr) {
-        language->throw_error(error);
-      }
+      throw_in_language(error);
       throw;
     }
   }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,9 @@ class PythonGuard {
 
   void enter() { entered_.push_back(make_()); }
   void exit() {
+    if (entered_.empty()) {
+      throw std::runtime_error("this context manager has not been entered");
+    }
     const std::shared_ptr<void> last = std::move(entered_.back());
     entered_.pop_back();
   }

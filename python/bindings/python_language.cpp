@@ -101,6 +101,8 @@ void set_python_error(const std::exception_ptr& error) {
     PyErr_SetString(class_of(ours), ours.what_without_backtrace());
   } catch (const BudgetExceededError& exceeded) {
     PyErr_SetString(g_python.budget_exceeded, exceeded.what_without_backtrace());
+  } catch (const py::cast_error& wrong) {
+    PyErr_SetString(PyExc_TypeError, wrong.what());
   } catch (const py::builtin_exception& builtin) {
     builtin.set_error();
   } catch (const std::invalid_argument& invalid) {

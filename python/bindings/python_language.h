@@ -5,6 +5,7 @@
 #ifndef REPRISE_PYTHON_BINDINGS_PYTHON_LANGUAGE_H_
 #define REPRISE_PYTHON_BINDINGS_PYTHON_LANGUAGE_H_
 
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <exception>
@@ -28,11 +29,18 @@ bool is_early_stop();
 // a catch block, with the interpreter's lock.
 void set_python_error(const std::exception_ptr& error);
 
-// Returns what `function` returns, or null with Python's exception set.
+// Returns what `function` returns, or null with Python's exception set. LibTorch's warnings become
+// Python's.
 template <class Function>
 PyObject* with_python_errors(const Function& function) {
   try {
-    return function();
+    torch::PyWarningHandler warnings;
+    try {
+      return function();
+    } catch (...) {
+      warnings.set_in_exception();
+      throw;
+    }
   } catch (...) {
     set_python_error(std::current_exception());
     return nullptr;

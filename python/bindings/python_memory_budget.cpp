@@ -38,10 +38,14 @@ class PythonBudgetScope {
     if (scope_) {
       throw std::runtime_error("this scope is entered already; make one for each step");
     }
+    const py::gil_scoped_release unlocked;  // it may plan, or run a backward of its own
     scope_.emplace(*budget_);
   }
 
   void exit(bool has_failed) {
+    if (!scope_) {
+      throw std::runtime_error("this scope has not been entered");
+    }
     if (has_failed) {
       abandon(scope_);
     } else {

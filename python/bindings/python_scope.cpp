@@ -49,13 +49,17 @@ struct ScopeObject {
   PyObject_HEAD PythonScope* scope;
 };
 
+PythonScope& scope_of(PyObject* self) {
+  PythonScope* const scope = reinterpret_cast<ScopeObject*>(self)->scope;
+  if (scope == nullptr) {
+    throw py::value_error("this scope has not been initialised");
+  }
+  return *scope;
+}
+
 PyObject* enter_scope(PyObject* self, PyObject* /*none*/) {
   return with_python_errors([self] {
-    PythonScope* const scope = reinterpret_cast<ScopeObject*>(self)->scope;
-    if (scope == nullptr) {
-      throw py::value_error("this scope has not been initialised");
-    }
-    scope->enter();
+    scope_of(self).enter();
     return Py_NewRef(self);
   });
 }
@@ -64,7 +68,7 @@ PyObject* enter_scope(PyObject* self, PyObject* /*none*/) {
 PyObject* exit_scope(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return with_python_errors([&] {
     const bool has_failed = count > 0 && arguments[0] != Py_None;
-    reinterpret_cast<ScopeObject*>(self)->scope->exit(has_failed);
+    scope_of(self).exit(has_failed);
     return Py_NewRef(Py_None);
   });
 }

@@ -43,6 +43,16 @@ bool is_registered(py::handle object) {
   return PyDict_Contains(Pytree::get().registered.ptr(), type) == 1;
 }
 
+// Hooks and stores return tensors of the base class. A view of a leaf would not be one.
+py::object as_class(const py::object& tensor, const py::object& subclass) {
+  const at::Tensor& unpacked = THPVariable_Unpack(tensor.ptr());
+  if (!unpacked.is_leaf()) {
+    return tensor.attr("as_subclass")(subclass);
+  }
+  return py::type::handle_of(tensor).attr("_make_subclass")(subclass, tensor,
+                                                            unpacked.requires_grad());
+}
+
 std::size_t size_of(PyObject* sequence) {
   return static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence));
 }
@@ -64,7 +74,8 @@ void collect_tensors(py::handle object, std::vector<at::Tensor>& tensors) {
       collect_tensors(value, tensors);
     }
   } else if (is_registered(object)) {
-    for (const py::handle leaf : py::tuple(Pytree::get().flatten(object))[0]) {
+    const py::tuple taken_apart = Pytree::get().flatten(object);
+    for (const py::handle leaf : taken_apart[0]) {
       if (THPVariable_Check(leaf.ptr())) {
         tensors.push_back(THPVariable_Unpack(leaf.ptr()));
       }
@@ -122,8 +133,7 @@ py::object RegionArgument::with(std::span<const at::Tensor>& tensors) const {
     case Kind::kTensor: {
       auto tensor = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensors.front()));
       tensors = tensors.subspan(1);
-      const bool has_class = py::type::handle_of(tensor).is(object_);
-      return has_class ? tensor : tensor.attr("as_subclass")(object_);
+      return py::type::handle_of(tensor).is(object_) ? tensor : as_class(tensor, object_);
     }
     case Kind::kTuple:
       return py::tuple(py::cast(parts_with(tensors)));

@@ -8,6 +8,12 @@ from reprise._native import _C
 __all__ = ["MemoryBudget"]
 
 
+class _Step(_C.BudgetScope):
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        _engine.raise_budget_error(error[1])
+
+
 class MemoryBudget(_C.MemoryBudget):
     """Limits the memory of training steps, and keeps them as fast as can be within it.
 
@@ -36,4 +42,4 @@ class MemoryBudget(_C.MemoryBudget):
 
     def step(self):
         """Returns a context manager for the forward of a step and its loss."""
-        return _C.BudgetScope(self)
+        return _Step(self)

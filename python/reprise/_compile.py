@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""torch.compile: in functions that it traces, regions are torch's; regions in eager mode are not
-traced.
+"""torch.compile: regions in functions that it traces are torch's; in eager mode none is traced.
 
-The compiler decides itself which tensors of a graph to compute again. torch.utils.checkpoint.checkpoint
-is how a region and its policy reach it, so that is traced in place of ours.
+The compiler decides itself which tensors of a graph to compute again. It learns of a region and its
+policy through torch.utils.checkpoint.checkpoint, so that is traced in place of ours.
 """
 
 import functools

@@ -8,7 +8,14 @@ library observes those of C++.
 
 import torch
 
+from reprise._errors import BudgetExceededError
 from reprise._native import _C
+
+
+def raise_budget_error(error):
+    """Raises the error of a budget, which torch's bindings have made one of torch's, as ours."""
+    if type(error) is torch.OutOfMemoryError and str(error).startswith("[memory_budget]"):
+        raise BudgetExceededError(str(error)) from error
 
 
 class ObservedEngine:
@@ -17,9 +24,13 @@ class ObservedEngine:
 
     def run_backward(self, tensors, *args, accumulate_grad=False, **kwargs):
         with _C.ObservedBackward(tensors, accumulate_grad):
-            return self._engine.run_backward(
-                tensors, *args, accumulate_grad=accumulate_grad, **kwargs
-            )
+            try:
+                return self._engine.run_backward(
+                    tensors, *args, accumulate_grad=accumulate_grad, **kwargs
+                )
+            except torch.OutOfMemoryError as error:
+                raise_budget_error(error)
+                raise
 
     def __getattr__(self, name):
         return getattr(self._engine, name)

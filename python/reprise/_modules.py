@@ -4,12 +4,14 @@
 
 import functools
 
-from reprise._checkpoint import CheckpointOptions, CheckpointScope, checkpoint
+from reprise import _compile
+from reprise._checkpoint import CheckpointOptions, CheckpointScope
+from reprise._native import _C
 
 __all__ = ["apply_checkpointing"]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _as_region(module_class):
     """A subclass whose forward is a region. Parameters, names and hooks stay as they are."""
 
@@ -18,9 +20,11 @@ def _as_region(module_class):
         if is_scope:
             with CheckpointScope(options):
                 return module_class.forward(self, *args, **kwargs)
-        return checkpoint(module_class.forward, self, *args, options=options, **kwargs)
+        return _C.run_region(options, None, module_class.forward, self, *args, **kwargs)
 
     functools.update_wrapper(forward, module_class.forward)
+    # A region with options runs in eager mode, also in a compiled model.
+    _compile.never_traced(forward)._torchdynamo_disable = True
     return type(module_class)(module_class.__name__, (module_class,), {"forward": forward})
 
 

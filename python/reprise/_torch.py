@@ -27,13 +27,33 @@ def _checkpoint_as_torch(function, *args, use_reentrant=None, **kwargs):
     return _checkpoint.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)
 
 
+class _GraphExecGroup(_checkpoint.GraphExecGroup):
+    """Ours, for regions of torch's as well: those of objects that keep torch's function."""
+
+    _torch_group = getattr(torch_checkpoint, "GraphExecGroup", None)
+
+    def __enter__(self):
+        super().__enter__()
+        self._entered = self._torch_group()
+        self._entered.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._entered.__exit__(*error)
+        super().__exit__(*error)
+
+    @classmethod
+    def _get_current_group(cls):  # asked by torch's regions
+        return cls._torch_group._get_current_group()
+
+
 _REPLACEMENTS = {
     "checkpoint": _checkpoint_as_torch,
     "create_selective_checkpoint_contexts": _compile.create_selective_checkpoint_contexts,
     "SelectiveCheckpointContext": _policies.SelectiveCheckpointContext,
     "set_checkpoint_early_stop": _checkpoint.set_checkpoint_early_stop,
     "set_checkpoint_debug_enabled": _checkpoint.set_checkpoint_debug_enabled,
-    "GraphExecGroup": _checkpoint.GraphExecGroup,
+    "GraphExecGroup": _GraphExecGroup,
 }
 
 

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""Runs a function on two ranks over Gloo, each a process of its own."""
+
+import datetime
+import os
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+RANKS = 2
+
+
+def run_on_ranks(worker, *arguments):
+    """Calls worker(rank, *arguments) on each rank; raises what the first failing rank raises."""
+    with tempfile.TemporaryDirectory() as folder:
+        rendezvous = os.path.join(folder, "rendezvous")
+        torch.multiprocessing.spawn(_run, (rendezvous, worker, arguments), nprocs=RANKS)
+
+
+def _run(rank, rendezvous, worker, arguments):
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{rendezvous}",
+        rank=rank,
+        world_size=RANKS,
+        timeout=datetime.timedelta(seconds=30),
+    )
+    try:
+        worker(rank, *arguments)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""torch.compile: regions in compiled functions, compiled functions in regions."""
+
+import functools
+import os
+import shutil
+import warnings
+
+import pytest
+import reprise
+import torch
+import torch._dynamo
+from framework_graphs import as_torch, block, compiled_step, graphs_of, model, with_keywords
+from helpers import (
+    FORMS,
+    assert_as_plain,
+    assert_same,
+    leaf,
+    operators_of,
+    plain,
+    run_script,
+    run_step,
+    scope_with,
+    with_options,
+)
+from torch._dynamo import compiled_autograd
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import checkpoint as torch_checkpoint
+
+BACKENDS = ("eager", "aot_eager")
+with_inductor = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler"
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Dynamo does not know how to trace")
+        yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def leaves():
+    return [leaf(4, 4), leaf(4, 4)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("region", [reprise.checkpoint, with_keywords, as_torch])
+def test_regions_in_one_compiled_graph(region, backend, leaves):
+    step = compiled_step(model, leaves, backend=backend, fullgraph=True)
+    assert_as_plain(step, leaves, region)
+    with reprise.patched_torch():
+        torch._dynamo.reset()
+        assert_as_plain(step, leaves, region)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_checkpoint_sequential_in_one_compiled_graph(backend):
+    layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(4)))
+    x = leaf(2, 4)
+
+    def step(region):
+        if region is plain:
+            return layers(x).sum()
+        run = functools.partial(reprise.checkpoint_sequential, layers, 2)
+        return torch.compile(run, backend=backend, fullgraph=True)(x).sum()
+
+    assert_as_plain(step, [x, *layers.parameters()], reprise.checkpoint_sequential)
+
+
+def save_matmuls(context, op, *args, **kwargs):
+    assert isinstance(context, reprise.SelectiveCheckpointContext)
+    return op == torch.ops.aten.mm.default
+
+
+OPERATORS = [torch.ops.aten.mm.default]
+POLICIES = {
+    "overloads": OPERATORS,
+    "names": ["aten::mm", "aten::sum.dim_IntList"],
+    "function": save_matmuls,
+}
+
+
+def test_the_compiler_recomputes_a_region_as_torchs(leaves):
+    ours, gradients = graphs_of(reprise.checkpoint, leaves)
+    theirs, _ = graphs_of(as_torch, leaves)
+    assert ours.forward == theirs.forward
+    assert ours.backward == theirs.backward
+    # The recomputed product, and two for gradients.
+    assert ours.backward.count("aten.mm.default") == 3
+    without, expected = graphs_of(plain, leaves)
+    assert without.backward.count("aten.mm.default") == 2
+    assert all(map(torch.equal, gradients, expected))
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("is_patched", [False, True], ids=["", "patched"])
+def test_a_policy_reaches_the_partitioner(policy, is_patched, leaves):
+    contexts = functools.partial(torch_checkpoint.create_selective_checkpoint_contexts, OPERATORS)
+    theirs, expected = graphs_of(as_torch, leaves, context_fn=contexts)
+    contexts = functools.partial(reprise.create_selective_checkpoint_contexts, policy)
+    if is_patched:
+        with reprise.patched_torch():
+            ours, gradients = graphs_of(as_torch, leaves, context_fn=contexts)
+    else:
+        ours, gradients = graphs_of(reprise.checkpoint, leaves, context_fn=contexts)
+    assert ours.forward == theirs.forward
+    assert ours.backward == theirs.backward
+    assert ours.backward.count("aten.mm.default") == 2  # those of gradients
+    assert ours.backward.count("aten.sin.default") == 2  # one of them again
+    assert all(map(torch.equal, gradients, expected))
+
+
+def test_torchs_function_takes_a_policy(leaves):
+    contexts = reprise.create_selective_checkpoint_contexts(OPERATORS)
+    assert tuple(contexts) == (contexts[0], contexts[1])
+    loss = as_torch(block, *leaves, context_fn=lambda: contexts).sum()
+    _, counts = operators_of(loss.backward)
+    assert (counts["aten.mm.default"], counts["aten.sin.default"]) == (2, 2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_policy_of_the_engine_is_an_error_in_a_graph(backend, leaves):
+    contexts = functools.partial(
+        reprise.create_selective_checkpoint_contexts, reprise.policies.save_matmuls()
+    )
+    step = compiled_step(
+        lambda region, *args: region(block, *args, context_fn=contexts).sum(),
+        leaves,
+        backend=backend,
+    )
+    with pytest.raises(
+        Exception, match=r"those of reprise\.policies are for regions in eager mode"
+    ):
+        step(reprise.checkpoint)
+    # Outside of the graph it is one as ever.
+    assert_as_plain(
+        lambda region: region(block, *leaves).sum(),
+        leaves,
+        functools.partial(reprise.checkpoint, context_fn=contexts),
+    )
+
+
+def test_options_take_a_region_out_of_the_graph(leaves):
+    calls = []
+    options = reprise.CheckpointOptions(policy=reprise.policies.save_nothing(), name="block")
+
+    def counted(x, weight):
+        calls.append(torch.compiler.is_compiling())
+        return block(x, weight)
+
+    def function(region, x, weight):
+        if region is plain:
+            return block(x * 0.1, weight).sum()
+        return region(counted, x * 0.1, weight, options=options).sum()
+
+    assert_as_plain(
+        compiled_step(function, leaves, backend="aot_eager"), leaves, reprise.checkpoint
+    )
+    assert calls == [False, False]
+    torch._dynamo.reset()
+    with pytest.raises(
+        torch._dynamo.exc.Unsupported, match=r"reprise\.checkpoint\(options=\) runs"
+    ):
+        compiled_step(function, leaves, backend="aot_eager", fullgraph=True)(reprise.checkpoint)
+
+
+def breaking_block(calls, x, weight):
+    y = (x @ weight).sin()
+    torch._dynamo.graph_break()
+    calls.append(torch.compiler.is_compiling())
+    return y.cos().exp()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("region", [reprise.checkpoint, as_torch])
+@pytest.mark.parametrize("is_patched", [False, True], ids=["", "patched"])
+def test_a_region_that_breaks_the_graph_runs_in_eager_mode(region, backend, is_patched, leaves):
+    calls = []
+    step = compiled_step(
+        lambda region, x, weight: region(breaking_block, calls, x * 0.1, weight).sum(),
+        leaves,
+        backend=backend,
+    )
+    expected = run_step(lambda: step(plain), leaves)
+    calls.clear()
+    with reprise.patched_torch() if is_patched else warnings.catch_warnings():
+        assert_same(run_step(lambda: step(region), leaves), expected)
+    # Neither the forward nor the recomputation is compiled: they would save other tensors.
+    assert calls == [False, False]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backward_in_a_compiled_function(backend, leaves):
+    calls = []
+
+    def gradients(region, x, weight):
+        loss = region(breaking_block, calls, x * 0.1, weight).sum()
+        return torch.autograd.grad(loss, (x, weight))
+
+    expected = gradients(plain, *leaves)
+    calls.clear()
+    got = torch.compile(gradients, backend=backend)(reprise.checkpoint, *leaves)
+    assert all(map(torch.equal, got, expected))
+    assert calls == [False, False]
+
+
+MORE_FORMS = {
+    **FORMS,
+    "function with a policy": with_options(policy=reprise.policies.save_matmuls()),
+    "scope with a policy": scope_with(policy=reprise.policies.save_matmuls()),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("form", MORE_FORMS.values(), ids=MORE_FORMS)
+def test_a_compiled_function_in_a_region(form, backend, leaves):
+    def step(region):
+        # Compiled anew: its first call, which compiles, is in the region.
+        torch._dynamo.reset()
+        compiled = torch.compile(
+            lambda x, weight: torch.dropout(block(x, weight), 0.5, True), backend=backend
+        )
+        h = region(compiled, leaves[0] * 0.1, leaves[1])
+        return region(compiled, h, leaves[1]).sum()
+
+    assert_as_plain(step, leaves, form)
+
+
+@with_inductor
+def test_inductors_kernels_in_regions(leaves):
+    compiled = torch.compile(lambda x, weight: block(x, weight).sum())
+    assert_as_plain(lambda region: region(compiled, *leaves), leaves, *FORMS.values())
+
+
+@with_inductor
+@pytest.mark.xfail(
+    strict=True,
+    raises=reprise.MutationError,
+    reason="a tensor that inductor makes past the dispatcher is taken for one from outside",
+)
+def test_a_kernel_of_inductor_that_saves_its_result(leaves):
+    compiled = torch.compile(block)
+    assert_as_plain(lambda region: region(compiled, *leaves).sum(), leaves, reprise.checkpoint)
+
+
+@with_inductor
+def test_regions_in_inductors_graphs(leaves):
+    bare = torch.compile(functools.partial(model, plain), fullgraph=True)
+    expected = run_step(lambda: bare(*leaves), leaves)
+    step = compiled_step(model, leaves, fullgraph=True)
+    assert_same(run_step(lambda: step(reprise.checkpoint), leaves), expected)
+
+
+def scoped(region, x, weight):
+    if region is plain:
+        return block(x * 0.1, weight).sum()
+    with reprise.CheckpointScope():
+        y = block(x * 0.1, weight)
+    return y.sum()
+
+
+def decorated(region, x, weight):
+    return (block if region is plain else reprise.CheckpointScope()(block))(x, weight).sum()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [scoped, decorated])
+def test_a_scope_in_a_compiled_function_breaks_the_graph(function, backend, leaves):
+    assert_as_plain(
+        compiled_step(function, leaves, backend=backend), leaves, reprise.CheckpointScope
+    )
+    torch._dynamo.reset()
+    step = compiled_step(function, leaves, backend=backend, fullgraph=True)
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        step(reprise.CheckpointScope)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_compiled_autograd_is_an_error(form, leaves):
+    loss = form(block, *leaves).sum()
+    with (
+        compiled_autograd._enable(torch.compile(backend="eager")),
+        pytest.raises(
+            RuntimeError, match="Compiled Autograd only supports python saved tensor hooks"
+        ),
+    ):
+        loss.backward()
+    assert [x.grad for x in leaves] == [None, None]
+    assert_as_plain(lambda region: region(block, *leaves).sum(), leaves, form)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_other_tracers_see_the_recomputation_or_none(form, leaves):
+    def gradients(x, weight):
+        return torch.autograd.grad(form(block, x, weight).sum(), (x, weight))
+
+    expected = torch.autograd.grad(block(*leaves).sum(), leaves)
+    graph = make_fx(gradients)(*leaves)
+    assert all(map(torch.equal, graph(*leaves), expected))
+    module = torch.nn.Module()
+    module.forward = functools.partial(form, block)
+    exported = torch.export.export(module, tuple(leaves), strict=False)
+    assert torch.equal(exported.module()(*leaves), block(*leaves))
+
+
+def test_torch_dynamo_is_not_imported_for_regions():
+    output = run_script("""
+        import sys
+        x = torch.ones(3, requires_grad=True)
+        reprise.checkpoint(torch.sin, x).sum().backward()
+        with reprise.CheckpointScope(policy=reprise.policies.save_matmuls()):
+            y = x.sin()
+        y.sum().backward()
+        print("torch._dynamo" in sys.modules)
+    """)
+    assert output.strip() == "False"

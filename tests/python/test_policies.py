@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""Policies: what they are asked and may answer, and the operators that backward computes again."""
+
+import functools
+
+import pytest
+import reprise
+import torch
+from helpers import assert_as_plain, leaf, operators_of, plain, scope_with, with_options
+from reprise import CheckpointPolicy, policies
+
+MM = torch.ops.aten.mm.default
+ADDMM = torch.ops.aten.addmm.default
+
+
+def options_of(policy, **others):
+    return reprise.CheckpointOptions(policy=policy, **others)
+
+
+def counts_in_backward(form, function, x):
+    """Returns how often backward runs each operator, less what it runs without a region."""
+    plain_loss = plain(function, x).sum()
+    loss = form(function, x).sum()
+    _, expected = operators_of(lambda: torch.autograd.grad(plain_loss, x))
+    _, counts = operators_of(lambda: torch.autograd.grad(loss, x))
+    return counts - expected
+
+
+def chain(t):
+    return t.sin().exp().sin().tanh().sin()
+
+
+# Backward does not need the result of the last one.
+SINS_COMPUTED_AGAIN = [
+    (policies.save_nothing(), 2),
+    (policies.save_everything(), 0),
+    (["aten::sin"], 0),
+    ([torch.ops.aten.exp.default], 1),
+    (lambda context, op, *args: op is torch.ops.aten.sin.default, 0),
+]
+
+
+@pytest.mark.parametrize("form", [with_options, scope_with], ids=["function", "scope"])
+@pytest.mark.parametrize("policy, sins", SINS_COMPUTED_AGAIN)
+def test_operators_computed_again(form, policy, sins):
+    counts = counts_in_backward(form(policy=policy), chain, leaf(4))
+    assert counts["aten.sin.default"] == sins
+
+
+@pytest.mark.parametrize("form", [with_options, scope_with], ids=["function", "scope"])
+def test_matmuls_computed_again(form):
+    w = torch.randn(8, 8)
+
+    def function(t):
+        for _ in range(4):
+            t = (t @ w).sin()
+        return t
+
+    for policy, matmuls in (
+        (policies.save_nothing(), 4),
+        (policies.every_nth_matmul(2), 2),
+        (policies.save_matmuls(), 0),
+        (policies.save_compute_intensive(), 0),
+        (policies.for_region("another", [MM], policies.save_nothing()), 4),
+    ):
+        counts = counts_in_backward(form(policy=policy), function, leaf(4, 8))
+        assert counts["aten.mm.default"] == matmuls
+
+
+def test_what_a_policy_is_told():
+    asked = []
+
+    def policy(context, op, *args, **kwargs):
+        asked.append((context, op, args, kwargs))
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    def function(t):
+        with reprise.name_scope("outer"), reprise.name_scope("inner"):
+            h = torch.addmm(t, t, t, beta=2)
+        h = reprise.name(h.sum(0, keepdim=True), "total")
+        return h.exp()
+
+    x = leaf(3, 3)
+    y = reprise.checkpoint(function, x, options=options_of(policy, name="block"))
+    assert [op for _, op, _, _ in asked] == [
+        ADDMM,
+        torch.ops.aten.sum.dim_IntList,
+        None,
+        torch.ops.aten.exp.default,
+    ]
+    context, _, args, kwargs = asked[0]
+    assert context.region == "block"
+    assert list(context.scopes) == ["outer", "inner"]
+    assert context.output_bytes == 36
+    assert context.is_recompute is False
+    assert kwargs == {"beta": 2}
+    assert [tuple(arg.shape) for arg in args] == [(3, 3)] * 3
+    assert asked[1][2][1:] == ([0], True)
+    assert asked[2][0].name == "total"
+    y.sum().backward()
+    assert len(asked) == 4, "a policy is asked in forward only"
+
+
+@pytest.mark.parametrize("answer", [3, "MUST_SAVE", None, object(), 1.0, []])
+def test_wrong_answers(answer):
+    x = leaf(3)
+    for form in (with_options, scope_with):
+        with pytest.raises(TypeError, match="has to return a CheckpointPolicy or a bool"):
+            form(policy=lambda *args, **kwargs: answer)(torch.sin, x)
+
+
+def test_torchs_answers_and_torchs_contexts_are_accepted():
+    x = leaf(3)
+    assert CheckpointPolicy is torch.utils.checkpoint.CheckpointPolicy
+    context_fn = functools.partial(
+        torch.utils.checkpoint.create_selective_checkpoint_contexts,
+        lambda *args, **kwargs: torch.utils.checkpoint.CheckpointPolicy.PREFER_SAVE,
+    )
+    y = reprise.checkpoint(chain, x, context_fn=context_fn)
+    y.sum().backward()
+    got, x.grad = x.grad, None
+    chain(x).sum().backward()
+    assert torch.equal(got, x.grad)
+
+
+def test_wrong_lists():
+    for make in (
+        reprise.create_selective_checkpoint_contexts,
+        lambda operators: reprise.CheckpointOptions(policy=operators),
+        lambda operators: policies.save_operators(*operators),
+    ):
+        with pytest.raises(ValueError, match="specific OpOverload"):
+            make([torch.ops.aten.mm])
+        with pytest.raises(ValueError, match="Expected op in `op_list` to be an OpOverload"):
+            make([3])
+        with pytest.raises(ValueError, match="there is no such operator"):
+            make(["aten::mmm"])
+
+
+def test_exceptions_of_a_policy_arrive_and_leave_nothing():
+    x = leaf(3)
+
+    def policy(context, op, *args, **kwargs):
+        raise KeyError("asked")
+
+    for form in (with_options, scope_with):
+        with pytest.raises(KeyError, match="asked"):
+            form(policy=policy)(chain, x)
+    assert_as_plain(lambda region: region(chain, x).sum(), [x], with_options())
+
+
+def test_save_and_recompute_in_the_code():
+    def marked(mark):
+        def function(t):
+            value = t.sin()
+            h = mark(value)
+            assert h is value
+            return (h.exp() * h).sum()
+
+        return function
+
+    x = leaf(4)
+    for mark, policy, sins in (
+        (reprise.save, policies.save_nothing(), 0),
+        (reprise.recompute, policies.save_everything(), 1),
+        (lambda t: reprise.name(t, "h"), policies.save_named(["h"]), 0),
+        (lambda t: reprise.name(t, "other"), policies.save_named(["h"]), 1),
+    ):
+        for form in (with_options, scope_with):
+            counts = counts_in_backward(form(policy=policy), marked(mark), x)
+            assert counts["aten.sin.default"] == sins
+    with pytest.raises(reprise.CheckpointError, match="save_nothing"):
+        reprise.checkpoint(marked(reprise.save), x)
+    both = with_options(policy=policies.save_nothing())
+    with pytest.raises(reprise.CheckpointError, match="aten::sin"):
+        both(lambda t: reprise.recompute(reprise.save(t.sin())).exp(), x)
+    assert reprise.save(x) is x
+
+
+def with_large_exp(t):
+    h = t.sin()
+    return h, h.repeat(4).exp()  # larger than h, which is therefore saved itself
+
+
+def test_a_saved_result_that_is_modified():
+    x = leaf(4)
+    expected = torch.autograd.grad(x.sin().repeat(4).exp().sum(), x)[0]
+
+    def run(region):
+        h, y = region(with_large_exp, x)
+        h.detach().mul_(2)
+        return torch.autograd.grad(y.sum(), x)[0]
+
+    with pytest.raises(RuntimeError, match="has been mutated.* aten::sin"):
+        run(with_options(policy=["aten::sin"]))
+    allowed = with_options(policy=["aten::sin"], allow_cache_entry_mutation=True)
+    assert torch.equal(run(allowed), expected)
+    context_fn = functools.partial(
+        reprise.create_selective_checkpoint_contexts,
+        ["aten::sin"],
+        allow_cache_entry_mutation=True,
+    )
+    by_context = functools.partial(reprise.checkpoint, context_fn=context_fn)
+    assert torch.equal(run(by_context), expected)
+
+
+@pytest.mark.parametrize("kind", ["modified", "another operator", "another order"])
+def test_errors_of_a_recomputation_under_a_policy_keep_their_type(kind):
+    x = leaf(4)
+
+    def function(t):
+        if kind == "another operator" and reprise.is_recomputing():
+            return t.cos().repeat(4).exp()
+        if kind == "another order" and reprise.is_recomputing():
+            return (t.sin() * t.repeat(1).exp()).repeat(4).exp()
+        h = t.sin()
+        made.append(h.detach())
+        return h.repeat(4).exp()
+
+    made = []
+    y = with_options(policy=["aten::sin"])(function, x)
+    if kind == "modified":
+        made[0].mul_(2)
+    with pytest.raises(reprise.MutationError if kind == "modified" else reprise.DeterminismError):
+        y.sum().backward()
+
+
+def test_names_that_match_nothing_are_reported():
+    policy = policies.save_named(["typo", "h"])
+    x = leaf(3)
+    with_options(policy=policy)(lambda t: reprise.name(t.sin(), "h").exp(), x).sum().backward()
+    assert [entry for entry in policy.unmatched() if "typo" in entry]
+    assert not [entry for entry in policy.unmatched() if entry == "h"]
+
+
+def test_the_report_names_operators_and_decisions():
+    x = leaf(4)
+    with reprise.collect_memory_report():
+        with_options(policy=["aten::sin"], name="reported")(
+            lambda t: chain(t.tan()), x
+        ).sum().backward()
+    (region,) = reprise.memory_report().regions
+    decisions = {op.name: (op.decision, op.calls) for op in region.operators}
+    assert decisions["aten::sin"] == ("MUST_SAVE", 3)
+    assert decisions["aten::tan"] == ("PREFER_RECOMPUTE", 1)
+    assert "reported" in reprise.explain_policies()
