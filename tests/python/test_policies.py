@@ -192,7 +192,7 @@ def test_a_saved_result_that_is_modified():
         h.detach().mul_(2)
         return torch.autograd.grad(y.sum(), x)[0]
 
-    with pytest.raises(RuntimeError, match="has been mutated.* aten::sin"):
+    with pytest.raises(reprise.MutationError, match="has been mutated.* aten::sin"):
         run(with_options(policy=["aten::sin"]))
     allowed = with_options(policy=["aten::sin"], allow_cache_entry_mutation=True)
     assert torch.equal(run(allowed), expected)

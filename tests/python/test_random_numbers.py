@@ -149,6 +149,7 @@ def test_torch_fork_rng_inside_a_region(form):
     assert_as_plain(lambda region: region(function, x).sum(), [x], form)
 
 
+@pytest.mark.filterwarnings("ignore:reprise")
 def test_without_rng_state_other_numbers_are_drawn():
     x = torch.ones(1000, requires_grad=True)
     torch.manual_seed(0)
