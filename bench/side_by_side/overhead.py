@@ -105,11 +105,15 @@ def time_turn(column, group, size):
     return float(np.median(regions - floors))
 
 
+def columns_of(columns, group):
+    return {name: columns[name] for name in GROUPS[group]}
+
+
 def time_group(columns, group, seconds):
     """Rounds of one turn of each column with each size, in an order that is reversed each time."""
     sizes = DEPTHS if group.startswith("nested") else LENGTHS
-    found = {name: {size: [] for size in sizes} for name in GROUPS[group]}
-    order = [(name, size) for size in sizes for name in GROUPS[group]]
+    found = {name: {size: [] for size in sizes} for name in columns}
+    order = [(name, size) for size in sizes for name in columns]
     end = time.monotonic() + seconds * len(sizes)
     rounds = 0
     while rounds < LEAST_ROUNDS or time.monotonic() < end:
@@ -121,12 +125,12 @@ def time_group(columns, group, seconds):
     return found
 
 
-def warm_up(columns):
+def warm_up(columns_by_group):
     """Also hides what there is by then from the garbage collector, which is quick afterwards."""
     gc.disable()
-    for group, names in GROUPS.items():
-        for name in names:
-            time_turn(columns[name], group, 1)
+    for group, columns in columns_by_group.items():
+        for column in columns.values():
+            time_turn(column, group, 1)
     gc.collect()
     gc.freeze()
 
@@ -159,11 +163,13 @@ def main():
     torch.set_num_threads(1)
     library = ctypes.CDLL(arguments.library)
     columns = make_columns(library)
-    warm_up(columns)
+    warm_up({group: columns_of(columns, group) for group in GROUPS})
     if arguments.count:
         count_all(library, columns)
         return
-    found = {group: time_group(columns, group, arguments.seconds) for group in GROUPS}
+    found = {
+        group: time_group(columns_of(columns, group), group, arguments.seconds) for group in GROUPS
+    }
     json.dump(found, sys.stdout, indent=1)
 
 

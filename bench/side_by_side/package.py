@@ -17,14 +17,12 @@ import time
 
 import reprise
 import torch
-from figures import LENGTHS
 from models import GptBlock
-from overhead import Python, time_turn
+from overhead import Python, time_group, warm_up
 from regions import FORMS
 from torch.utils.checkpoint import checkpoint
 
 TORCH, FUNCTION, SCOPE = "torch/function", "package/function", "package/scope"
-COLUMNS = (TORCH, FUNCTION, SCOPE)
 POLICIES = {
     "none": None,
     "recompute": reprise.policies.save_nothing(),
@@ -47,20 +45,6 @@ def add_forms():
         options = reprise.CheckpointOptions(policy=policy)
         FORMS["package", name] = functools.partial(reprise.checkpoint, options=options)
         FORMS["scope", name] = functools.partial(in_scope, options)
-
-
-def time_group(columns, group, seconds):
-    found = {name: {length: [] for length in LENGTHS} for name in columns}
-    order = [(name, length) for length in LENGTHS for name in columns]
-    end = time.monotonic() + seconds * len(LENGTHS)
-    rounds = 0
-    while rounds < 3 or time.monotonic() < end:
-        for name, length in order:
-            gc.collect()
-            found[name][length].append(time_turn(columns[name], group, length))
-        order.reverse()
-        rounds += 1
-    return found
 
 
 class Gpt:
@@ -116,12 +100,7 @@ def main():
     torch.set_num_threads(1)
     add_forms()
     columns = {TORCH: Python("function"), FUNCTION: Python("package"), SCOPE: Python("scope")}
-    gc.disable()
-    for group in GROUPS:
-        for column in columns.values():
-            time_turn(column, group, 1)
-    gc.collect()
-    gc.freeze()
+    warm_up(dict.fromkeys(GROUPS, columns))
     overhead = {group: time_group(columns, group, arguments.seconds) for group in GROUPS}
     steps, are_equal = {}, True
     for name, size in GPT_SIZES.items():

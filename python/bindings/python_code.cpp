@@ -94,8 +94,7 @@ PyObject* run_in_context(const PythonCall& call, py::handle context) {
   if (!context || context.is_none()) {
     return call.run();
   }
-  static const py::handle kRunIn =
-      py::object(py::module_::import("reprise._contexts").attr("run_in")).release();
+  static const py::handle kRunIn = keep_object(py::module_::import("reprise._contexts"), "run_in");
   std::vector<PyObject*> arguments{context.ptr(), call.function};
   arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
   return PythonCall{.function = kRunIn.ptr(), .arguments = arguments, .names = call.names}.run();

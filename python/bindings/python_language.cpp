@@ -65,19 +65,15 @@ std::string describe_stack() {
   }
 }
 
-PyObject* object_in(const py::module_& errors, const char* name) {
-  return py::object(errors.attr(name)).release().ptr();
-}
-
 }  // namespace
 
 void install_language(const py::module_& errors) {
-  g_python = {.early_stop = object_in(errors, "StopRecomputation"),
-              .checkpoint = object_in(errors, "CheckpointError"),
-              .determinism = object_in(errors, "DeterminismError"),
-              .mutation = object_in(errors, "MutationError"),
-              .budget_exceeded = object_in(errors, "BudgetExceededError"),
-              .format_stack = object_in(errors, "format_stack")};
+  g_python = {.early_stop = keep_object(errors, "StopRecomputation").ptr(),
+              .checkpoint = keep_object(errors, "CheckpointError").ptr(),
+              .determinism = keep_object(errors, "DeterminismError").ptr(),
+              .mutation = keep_object(errors, "MutationError").ptr(),
+              .budget_exceeded = keep_object(errors, "BudgetExceededError").ptr(),
+              .format_stack = keep_object(errors, "format_stack")};
   static constexpr engine_internal::EmbeddingLanguage kPython{.release_lock = &release_lock,
                                                               .take_lock = &take_lock,
                                                               .throw_early_stop = &throw_early_stop,
@@ -91,8 +87,6 @@ void throw_python_error() {
   error.persist();
   throw error;  // NOLINT(misc-throw-by-value-catch-by-reference): a name is needed for persist()
 }
-
-bool is_early_stop() { return PyErr_ExceptionMatches(g_python.early_stop) != 0; }
 
 void set_python_error(const std::exception_ptr& error) {
   try {

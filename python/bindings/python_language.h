@@ -22,9 +22,6 @@ void install_language(const py::module_& errors);
 // device threads of a backward.
 [[noreturn]] void throw_python_error();
 
-// Whether Python's current exception is the early stop of a recomputation.
-bool is_early_stop();
-
 // Sets Python's exception for an error of ours, or of the code that a region runs. To be called in
 // a catch block, with the interpreter's lock.
 void set_python_error(const std::exception_ptr& error);
@@ -51,6 +48,11 @@ PyObject* with_python_errors(const Function& function) {
 template <class Function>
 PyCFunction as_method(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+// Returns the module's object of that name, which is never let go of.
+inline py::handle keep_object(const py::module_& module, const char* name) {
+  return py::object(module.attr(name)).release();
 }
 
 // Destroys `objects` with the interpreter's lock, on whichever thread this is. Once the interpreter

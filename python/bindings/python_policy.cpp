@@ -32,9 +32,9 @@ struct PythonSide {
  private:
   PythonSide() {
     const py::module_ module = py::module_::import("reprise._policies");
-    make_context = py::object(module.attr("SelectiveCheckpointContext")).release();
-    find_overload = py::object(module.attr("find_overload")).release();
-    operator_names = py::object(module.attr("operator_names")).release();
+    make_context = keep_object(module, "SelectiveCheckpointContext");
+    find_overload = keep_object(module, "find_overload");
+    operator_names = keep_object(module, "operator_names");
     for (const char* const name : {"MUST_SAVE", "PREFER_SAVE", "MUST_RECOMPUTE", "PREFER_RECOMPUTE",
                                    "MUST_CPU_OFFLOAD", "PREFER_CPU_OFFLOAD"}) {
       answers.push_back(py::object(module.attr("CheckpointPolicy").attr(name)).release());

@@ -37,7 +37,9 @@ double in_seconds(nanoseconds time) { return std::chrono::duration<double>(time)
 
 std::int64_t or_unlimited(std::optional<std::int64_t> bytes) { return bytes.value_or(kUnlimited); }
 
-py::dict to_dict(const BackgroundCounters& counters) {
+// Of a store that moves tensors away and back.
+template <class Counters>
+py::dict traffic_of(const Counters& counters) {
   py::dict dict;
   dict["bytes_out"] = counters.bytes_out;
   dict["bytes_in"] = counters.bytes_in;
@@ -45,39 +47,36 @@ py::dict to_dict(const BackgroundCounters& counters) {
   dict["bytes_forwarded"] = counters.bytes_forwarded;
   dict["waits"] = counters.waits;
   dict["wait_seconds"] = in_seconds(counters.wait_time);
-  dict["put_seconds"] = in_seconds(counters.put_time);
   dict["in_flight_bytes"] = counters.in_flight_bytes;
   dict["resident_bytes"] = counters.resident_bytes;
+  return dict;
+}
+
+py::dict background_traffic_of(const BackgroundCounters& counters) {
+  py::dict dict = traffic_of(counters);
+  dict["put_seconds"] = in_seconds(counters.put_time);
   return dict;
 }
 
 py::dict counters_of(const HostStore& store) {
   const HostCounters counters = store.counters();
-  py::dict dict;
-  dict["bytes_out"] = counters.bytes_out;
-  dict["bytes_in"] = counters.bytes_in;
-  dict["bytes_reused"] = counters.bytes_reused;
-  dict["bytes_forwarded"] = counters.bytes_forwarded;
-  dict["waits"] = counters.waits;
-  dict["wait_seconds"] = in_seconds(counters.wait_time);
+  py::dict dict = traffic_of(counters);
   dict["put_waits"] = counters.put_waits;
   dict["put_wait_seconds"] = in_seconds(counters.put_wait_time);
   dict["host_bytes"] = counters.host_bytes;
-  dict["in_flight_bytes"] = counters.in_flight_bytes;
-  dict["resident_bytes"] = counters.resident_bytes;
   return dict;
 }
 
 py::dict counters_of(const DiskStore& store) {
   const DiskCounters counters = store.counters();
-  py::dict dict = to_dict(counters);
+  py::dict dict = background_traffic_of(counters);
   dict["disk_bytes"] = counters.disk_bytes;
   return dict;
 }
 
 py::dict counters_of(const CompressedStore& store) {
   const CompressedCounters counters = store.counters();
-  py::dict dict = to_dict(counters);
+  py::dict dict = background_traffic_of(counters);
   dict["compressed_bytes"] = counters.compressed_bytes;
   dict["bytes_not_smaller"] = counters.bytes_not_smaller;
   dict["bytes_no_time"] = counters.bytes_no_time;

@@ -22,10 +22,10 @@ struct Pytree {
  private:
   Pytree() {
     const py::module_ module = py::module_::import("torch.utils._pytree");
-    registered = py::object(module.attr("SUPPORTED_NODES")).release();
-    is_namedtuple = py::object(module.attr("is_namedtuple_instance")).release();
-    flatten = py::object(module.attr("tree_flatten")).release();
-    unflatten = py::object(module.attr("tree_unflatten")).release();
+    registered = keep_object(module, "SUPPORTED_NODES");
+    is_namedtuple = keep_object(module, "is_namedtuple_instance");
+    flatten = keep_object(module, "tree_flatten");
+    unflatten = keep_object(module, "tree_unflatten");
   }
 };
 

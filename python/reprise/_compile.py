@@ -101,8 +101,18 @@ def _overload(name):
     return _policies.find_overload(name, overload)
 
 
-@functools.wraps(_policies.create_selective_checkpoint_contexts)
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """Makes a policy the `context_fn` of a region, as torch.utils.checkpoint's function does.
+
+    policy_fn_or_list: a function `policy(context, op, *args, **kwargs)` that returns a
+        CheckpointPolicy or a bool, asked once for each operator in forward; a list of operators to
+        save; or a policy of `reprise.policies`, which costs a fraction.
+    allow_cache_entry_mutation: accepts that a saved result is modified in place; the recomputation
+        then computes everything again.
+
+    Returns a pair for `checkpoint(..., context_fn=functools.partial(...))`.
+    Raises TypeError for other objects, ValueError for other elements of the list.
+    """
     return TraceableContexts(policy_fn_or_list, allow_cache_entry_mutation)
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
-__all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
+__all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "SelectiveCheckpointContexts"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,21 +68,3 @@ class SelectiveCheckpointContexts(tuple):
         self.policy = policy
         self.allow_cache_entry_mutation = allow_cache_entry_mutation
         return self
-
-
-def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
-    """Makes a policy the `context_fn` of a region, as torch.utils.checkpoint's function does.
-
-    policy_fn_or_list: a function `policy(context, op, *args, **kwargs)` that returns a
-        CheckpointPolicy or a bool, asked once for each operator in forward; a list of operators to
-        save; or a policy of `reprise.policies`, which costs a fraction.
-    allow_cache_entry_mutation: accepts that a saved result is modified in place; the recomputation
-        then computes everything again.
-
-    Returns a pair for `checkpoint(..., context_fn=functools.partial(...))`.
-    Raises TypeError for other objects, ValueError for other elements of the list.
-    """
-    from reprise._native import _C
-
-    policy = _C.policies.to_policy(policy_fn_or_list)
-    return SelectiveCheckpointContexts(policy, allow_cache_entry_mutation)
