@@ -137,8 +137,9 @@ class REPRISE_API MemoryBudget {
   std::shared_ptr<engine_internal::BudgetState> state_;
 };
 
-// While alive, the operators of this thread are the forward of a step within the budget. The budget
-// holds until the end of the first backward through it. With grad mode off it has no effect.
+// While alive, the operators of this thread are the forward of a step within the budget. The step
+// ends with the first backward through it; the budget holds in later ones (retain_graph) as well,
+// which the figures of last_step() do not include. With grad mode off it has no effect.
 class [[nodiscard]] REPRISE_API BudgetScope {
  public:
   // Throws: CheckpointError inside a region; c10::Error if saved-tensor hooks are disabled on this

@@ -16,7 +16,7 @@
 //                             reprise::stores::disk({.directory = "/scratch"}));
 //   loss = model->forward(x).sum();
 //
-// Thread-safety: thread-safe; may be shared by guards and threads. Not after fork().
+// Thread-safety: thread-safe; may be shared by guards and threads.
 #ifndef REPRISE_HOOKS_COMPRESSED_STORE_H_
 #define REPRISE_HOOKS_COMPRESSED_STORE_H_
 

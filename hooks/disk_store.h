@@ -18,7 +18,7 @@
 //   loss.backward();
 //   std::cout << disk->counters().bytes_out;
 //
-// Thread-safety: thread-safe; may be shared by guards and threads. Not after fork().
+// Thread-safety: thread-safe; may be shared by guards and threads.
 #ifndef REPRISE_HOOKS_DISK_STORE_H_
 #define REPRISE_HOOKS_DISK_STORE_H_
 

@@ -15,6 +15,8 @@
 #include <memory>
 #include <vector>
 
+#include "reprise/engine/operators/storage_id.h"
+
 namespace reprise::engine_internal {
 namespace {
 
@@ -122,14 +124,6 @@ std::vector<at::Tensor> components(const at::Tensor& tensor) {
   }
   return hooks_internal::is_sparse(tensor) ? hooks_internal::sparse_parts(tensor)
                                            : std::vector{tensor.to_dense()};
-}
-
-// A tensor of a class in Python whose elements are elsewhere, or nowhere.
-bool is_wrapper(const at::Tensor& tensor) {
-  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  return impl->key_set().has(c10::DispatchKey::Python) && tensor.numel() > 0 &&
-         (!impl->has_storage() ||
-          tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get() == nullptr);
 }
 
 }  // namespace

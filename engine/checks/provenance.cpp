@@ -22,13 +22,17 @@ using hooks_internal::version_of;
 
 namespace {
 
-// Autocast may have made it before the region.
+// Autocast may have made it, or the tensor that it is a view of, before the region.
 bool is_cached_cast(const at::Tensor& tensor) {
   const bool is_narrow = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
   if (!is_narrow) {
     return false;
   }
-  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  const bool has_base = view != nullptr && view->has_bw_view();
+  const auto* meta = has_base
+                         ? torch::autograd::impl::get_autograd_meta(view->get_backward_view().base_)
+                         : torch::autograd::impl::get_autograd_meta(tensor);
   return meta != nullptr && meta->grad_fn_ != nullptr &&
          meta->grad_fn_->name() == "ToCopyBackward0";
 }

@@ -40,9 +40,13 @@ void leave_out(const OperatorCall& call) {
 
 void ReplayEffects::adopt(const at::Tensor& tensor) {
   if (tensor.defined()) {
-    inside_.insert(storage_id_of(tensor));
-    adopted_.insert(storage_id_of(tensor));
+    adopt(storage_id_of(tensor));
   }
+}
+
+void ReplayEffects::adopt(StorageId memory) {
+  inside_.insert(memory);
+  adopted_.insert(memory);
 }
 
 void ReplayEffects::disown(StorageId memory) {

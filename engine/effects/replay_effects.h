@@ -10,6 +10,10 @@
 //
 // Autograd, above the interceptor, records the write nevertheless: it counts the version and
 // changes the tensor's gradient edge. Both are restored as soon as the engine has control again.
+//
+// Note [Writes to freed storages]: the outcome is lost if the tensor's storage has no bytes when
+// the replay begins. So ZeRO-3 and FSDP free a parameter after forward, and the region's code or
+// hooks resize its storage and write to it again in each run. Such a storage belongs to the replay.
 #ifndef REPRISE_ENGINE_EFFECTS_REPLAY_EFFECTS_H_
 #define REPRISE_ENGINE_EFFECTS_REPLAY_EFFECTS_H_
 
@@ -45,6 +49,7 @@ class ReplayEffects final : public OperatorInterceptor {
 
   // The tensor belongs to the replay.
   void adopt(const at::Tensor& tensor);
+  void adopt(StorageId memory);
   // From now on the tensor must not be written, like tensors from outside.
   void disown(StorageId memory);
 

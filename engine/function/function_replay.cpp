@@ -218,6 +218,9 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   if (watch_) {
     effects_.reserve(inputs.size() + function_.watched->operators.size());
     watch_->start(inputs, *interceptor);
+    for (const StorageId memory : watch_->freed_targets()) {
+      effects_.adopt(memory);
+    }
     interceptor = &*watch_;
   }
   if (before_operator_) {

@@ -79,6 +79,9 @@ at::Generator generator_of(const OperatorCall& call) {
                     [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
   }
   const at::Device where = device.value_or(at::Device(at::kCPU));
+  if (where.is_meta()) {
+    return {};
+  }
   return where.is_cpu() ? at::detail::getDefaultCPUGenerator()
                         : at::globalContext().defaultGenerator(where);
 }

@@ -60,6 +60,15 @@ inline bool is_beyond_storage(const at::Tensor& tensor) {
   return (last + 1) * static_cast<std::int64_t>(tensor.itemsize()) > bytes;
 }
 
+// Returns whether the elements of a tensor of a class in Python, like DTensor, are elsewhere, or
+// nowhere.
+inline bool is_wrapper(const at::Tensor& tensor) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  return impl->key_set().has(c10::DispatchKey::Python) && tensor.numel() > 0 &&
+         (!impl->has_storage() ||
+          storage_of(tensor)->_mutable_data_ptr_no_checks().get() == nullptr);
+}
+
 inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {
   return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
 }

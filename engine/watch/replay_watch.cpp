@@ -24,6 +24,7 @@ constexpr Provenance kChanged = 0x9a3c51f7;
 
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
+  freed_ = forward_.freed_targets();
   made_.reserve(inputs.size() + forward_.operators.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
@@ -68,6 +69,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);
   made_.note_writes(call, described, origin);
+  note_filled(call);
   inner_->intercept(call);
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
@@ -98,13 +100,15 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
   for (const at::Tensor* const tensor : made_.call_of(call).outside) {
     const auto read = forward_.hidden_reads.find(storage_id_of(*tensor));
     const std::int64_t version = hooks_internal::version_of(*tensor);
-    if (checks_outside_ && read != forward_.hidden_reads.end() && read->second != version) {
+    if (checks_outside_ && read != forward_.hidden_reads.end() && read->second != version &&
+        !filled_.contains(storage_id_of(*tensor))) {
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
                          TensorMetadata(*tensor).to_string(), ", at version ", version,
                          ", forward read it at version ", read->second);
     }
   }
   made_.note_hidden_writes(call);
+  note_filled(call);
   inner_->intercept(call);
   made_.note_hidden_results(call);
 }
@@ -248,6 +252,20 @@ void ReplayWatch::compare_wrapped(const OperatorCall& call,
   }
 }
 
+void ReplayWatch::note_filled(const OperatorCall& call) {
+  if (freed_.empty()) {
+    return;
+  }
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
+      const StorageId memory = storage_id_of(tensor);
+      if (std::find(freed_.begin(), freed_.end(), memory) != freed_.end()) {
+        filled_.insert(memory);
+      }
+    });
+  }
+}
+
 void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
   if (!matched_ || !checks_outside_) {
     return;
@@ -266,7 +284,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
       if (outside.is_alive) {
         report(", in other memory than the tensor that forward read there");
       }
-    } else if (version != reads[i].version) {
+    } else if (version != reads[i].version && !filled_.contains(storage_id_of(tensor))) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
     }
     if (!change_ && reads[i].sample != 0 && is_wrapped(tensor) &&

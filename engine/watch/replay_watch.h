@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/watch/watched_forward.h"
 #include "reprise/rng/rng_fork_guard.h"
@@ -32,6 +33,8 @@ class ReplayWatch final : public OperatorInterceptor {
 
   // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
+  // Returns the storages that the replay has to write itself, see Note [Writes to freed storages].
+  const std::vector<StorageId>& freed_targets() const { return freed_; }
 
   void intercept(const OperatorCall& call) override;
   void settle() override { inner_->settle(); }
@@ -82,6 +85,7 @@ class ReplayWatch final : public OperatorInterceptor {
   std::uint32_t new_origin(std::string description);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
+  void note_filled(const OperatorCall& call);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 
   const WatchedForward& forward_;
@@ -90,6 +94,8 @@ class ReplayWatch final : public OperatorInterceptor {
   OperatorInterceptor* inner_ = nullptr;
   ProvenanceMap made_;
   WrappedWrites writes_;
+  std::vector<StorageId> freed_;           // when the replay began
+  absl::flat_hash_set<StorageId> filled_;  // those of them that it has written
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators
   std::optional<std::uint32_t> matched_;

@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/watch/watched_forward.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/record_function.h>
@@ -20,20 +21,8 @@
 
 namespace reprise::engine_internal {
 
-namespace {
-
-// The region may have made it itself, outside the dispatcher, and makes another one in a replay.
-bool is_unidentified(const at::Tensor& tensor) {
-  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
-  const bool is_from_other_thread =
-      meta != nullptr && meta->grad_fn_ != nullptr &&
-      meta->grad_fn_->thread_id() != at::RecordFunction::currentThreadId();
-  return is_non_owning(tensor) || is_from_other_thread;
-}
-
-}  // namespace
-
-WatchedForward::WatchedForward(std::span<const at::Tensor> inputs) {
+WatchedForward::WatchedForward(std::span<const at::Tensor> inputs)
+    : first_node_(at::sequence_number::peek()) {
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     const bool is_followed = input.defined() && ProvenanceMap::is_followed(input);
@@ -53,6 +42,22 @@ WatchedForward::WatchedForward(std::span<const at::Tensor> inputs) {
   }
 }
 
+bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
+  if (is_non_owning(tensor)) {
+    return true;
+  }
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  const torch::autograd::Node* const node = meta == nullptr ? nullptr : meta->grad_fn_.get();
+  if (node == nullptr) {
+    return is_wrapper(tensor) && !tensor.requires_grad();  // its constructor is no operator
+  }
+  const bool is_from_other_thread = node->thread_id() != at::RecordFunction::currentThreadId();
+  // A write to a tensor from outside gives it a new node, too.
+  const bool is_made_by_region =
+      node->sequence_nr() >= first_node_ && !targets_.contains(storage_id_of(tensor));
+  return is_from_other_thread || is_made_by_region;
+}
+
 SlotProvenance WatchedForward::of_slot(const at::Tensor& tensor) const {
   if (!is_on_its_thread()) {
     return {};
@@ -70,6 +75,17 @@ std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op)
   const std::size_t first = operators[op].first_read;
   const std::size_t end = op + 1 < operators.size() ? operators[op + 1].first_read : reads.size();
   return std::span(reads).subspan(first, end - first);
+}
+
+std::vector<StorageId> WatchedForward::freed_targets() const {
+  std::vector<StorageId> freed;
+  for (const auto& [memory, target] : targets_) {
+    const auto storage = target.lock();
+    if (storage && storage->nbytes() == 0) {
+      freed.push_back(memory);
+    }
+  }
+  return freed;
 }
 
 void WatchedForward::complete() {
@@ -114,6 +130,7 @@ void ForwardWatch::intercept_hidden(const OperatorCall& call) {
     forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor),
                                            hooks_internal::version_of(*tensor));
   }
+  note_targets(call);
   forward_.made_.note_hidden_writes(call);
   pass_on(call, outer_);
   forward_.made_.note_hidden_results(call);
@@ -149,6 +166,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
                                 static_cast<std::uint32_t>(forward_.reads.size())});
   note_reads(described);
   if (!traits.written_arguments.empty()) {
+    note_targets(call);
     note_befores(call);
   }
   if (traits.undeclared) {
@@ -182,12 +200,22 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
     const auto [number, is_new] =
         forward_.number_of_outside_.try_emplace(storage_id_of(*tensor), next);
     if (is_new) {
-      forward_.outside.push_back(
-          {weak_storage_of(*tensor), is_unidentified(*tensor), is_wrapped(*tensor), false});
+      forward_.outside.push_back({weak_storage_of(*tensor), forward_.is_unidentified(*tensor),
+                                  is_wrapped(*tensor), false});
     }
     const bool is_sampled = forward_.outside[number->second].is_wrapped;
     forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
                               is_sampled ? sample_elements(*tensor) : 0});
+  }
+}
+
+void ForwardWatch::note_targets(const OperatorCall& call) {
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (is_outside(tensor)) {
+        forward_.targets_.try_emplace(storage_id_of(tensor), weak_storage_of(tensor));
+      }
+    });
   }
 }
 

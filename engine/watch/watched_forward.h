@@ -58,7 +58,7 @@ class WatchedForward {
   };
   struct Outside {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    bool is_unidentified;  // non-owning, or made on another thread
+    bool is_unidentified;
     bool is_wrapped;
     // Whether it existed when forward ended. Otherwise the region may have made it itself, outside
     // the dispatcher, and makes another one in a replay.
@@ -71,6 +71,9 @@ class WatchedForward {
   SlotProvenance of_slot(const at::Tensor& tensor) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
+  // Returns the storages from outside that the region has written and that have no bytes now. See
+  // Note [Writes to freed storages].
+  std::vector<StorageId> freed_targets() const;
 
   std::vector<Operator> operators;
   std::vector<Read> reads;
@@ -102,8 +105,14 @@ class WatchedForward {
   friend class ForwardWatch;
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
+  // Returns whether the region may have made the tensor itself, outside the dispatcher, and makes
+  // another one in a replay.
+  bool is_unidentified(const at::Tensor& tensor) const;
 
   const std::thread::id thread_ = std::this_thread::get_id();
+  const std::uint64_t first_node_;  // the sequence number of the first node of its graph
+  // The storages from outside that the region has written.
+  absl::flat_hash_map<StorageId, c10::weak_intrusive_ptr<c10::StorageImpl>> targets_;
   ProvenanceMap made_;                                               // in forward
   WrappedWrites writes_;                                             // likewise
   absl::flat_hash_map<StorageId, std::uint32_t> number_of_outside_;  // likewise
@@ -125,6 +134,7 @@ class ForwardWatch final : public OperatorInterceptor {
  private:
   void intercept_hidden(const OperatorCall& call);
   void note_reads(const ProvenanceMap::Call& described);
+  void note_targets(const OperatorCall& call);
   void note_befores(const OperatorCall& call);
   void note_statistics(const OperatorCall& call);
   void note_generator(const at::Generator& generator);

@@ -72,21 +72,58 @@ int transfer_all(Transfer transfer, int file, Byte* bytes, std::int64_t size, st
 
 DiskFile::DiskFile(std::string directory, std::int64_t max_bytes, bool direct)
     : directory_(std::move(directory)), max_bytes_(max_bytes), is_direct_(direct) {
-  file_ = open_unnamed(directory_, direct ? O_DIRECT : 0);
-  if (file_ < 0 && direct && errno == EINVAL) {
+  open_file();
+}
+
+DiskFile::~DiskFile() {
+  close(file_);
+  for (const Inherited& inherited : inherited_) {
+    close(inherited.file);
+  }
+}
+
+void DiskFile::open_file() {
+  file_ = open_unnamed(directory_, is_direct_ ? O_DIRECT : 0);
+  if (file_ < 0 && is_direct_ && errno == EINVAL) {
     is_direct_ = false;
     file_ = open_unnamed(directory_, 0);
   }
   if (file_ < 0) {
     fail("cannot make a file", errno);
   }
+  owner_ = getpid();
 }
 
-DiskFile::~DiskFile() { close(file_); }
+// See Note [Disk files of forked processes].
+void DiskFile::leave_parents_file() {
+  if (owner_ == getpid()) {
+    return;
+  }
+  const int parents = file_;
+  open_file();
+  inherited_.push_back({parents, extents_.end()});
+  extents_.retire_free();
+  allocated_ = extents_.end();
+}
+
+bool DiskFile::is_inherited(const Extent& extent) const {
+  return !inherited_.empty() && extent.offset < inherited_.back().end;
+}
+
+int DiskFile::file_of(const Extent& extent) const {
+  const std::lock_guard lock(mutex_);
+  for (const Inherited& inherited : inherited_) {
+    if (extent.offset < inherited.end) {
+      return inherited.file;
+    }
+  }
+  return file_;
+}
 
 std::optional<Extent> DiskFile::reserve(std::int64_t bytes) {
   const std::int64_t length = whole_blocks(bytes);
   const std::lock_guard lock(mutex_);
+  leave_parents_file();
   if (length > max_bytes_ || extents_.used() > max_bytes_ - length) {
     return std::nullopt;
   }
@@ -113,18 +150,23 @@ std::optional<Extent> DiskFile::reserve(std::int64_t bytes) {
 
 void DiskFile::give_back(const Extent& extent) {
   const std::lock_guard lock(mutex_);
-  extents_.give_back(extent);
+  leave_parents_file();
+  if (!is_inherited(extent)) {
+    extents_.give_back(extent);
+  }
 }
 
 void DiskFile::release_unused() {
   const std::lock_guard lock(mutex_);
-  if (extents_.end() < allocated_ && ftruncate(file_, static_cast<off_t>(extents_.end())) == 0) {
+  if (owner_ == getpid() && extents_.end() < allocated_ &&
+      ftruncate(file_, static_cast<off_t>(extents_.end())) == 0) {
     allocated_ = extents_.end();
   }
 }
 
 bool DiskFile::write(const Extent& extent, std::int64_t size, const CopyBytes& copy) const {
   int error = 0;
+  const int file = file_of(extent);
   for (std::int64_t done = 0; error == 0 && done < size; done += kChunk) {
     std::byte* const chunk = chunk_memory();
     const std::int64_t length = std::min(kChunk, size - done);
@@ -132,7 +174,7 @@ bool DiskFile::write(const Extent& extent, std::int64_t size, const CopyBytes& c
       return false;
     }
     std::memset(chunk + length, 0, whole_blocks(length) - length);
-    error = transfer_all(pwrite, file_, chunk, whole_blocks(length), extent.offset + done);
+    error = transfer_all(pwrite, file, chunk, whole_blocks(length), extent.offset + done);
   }
   if (error != 0) {
     fail("writing " + std::to_string(size) + " bytes failed", error);
@@ -142,13 +184,14 @@ bool DiskFile::write(const Extent& extent, std::int64_t size, const CopyBytes& c
 
 void DiskFile::read(const Extent& extent, std::byte* bytes, std::int64_t size) const {
   int error = 0;
+  const int file = file_of(extent);
   if (!is_direct_) {
-    error = transfer_all(pread, file_, bytes, size, extent.offset);
+    error = transfer_all(pread, file, bytes, size, extent.offset);
   }
   for (std::int64_t done = 0; is_direct_ && error == 0 && done < size; done += kChunk) {
     std::byte* const chunk = chunk_memory();
     const std::int64_t length = std::min(kChunk, size - done);
-    error = transfer_all(pread, file_, chunk, whole_blocks(length), extent.offset + done);
+    error = transfer_all(pread, file, chunk, whole_blocks(length), extent.offset + done);
     std::memcpy(bytes + done, chunk, length);
   }
   if (error != 0) {

@@ -2,14 +2,22 @@
 // Copyright 2026 The Reprise Authors
 //
 // A file without a name, which ceases to exist with the process.
+//
+// Note [Disk files of forked processes]: a child shares the file's bytes with its parent, but not
+// the record of their use. It therefore reads what it has inherited, never writes to or truncates
+// it, and writes to a file of its own, at offsets beyond.
 #ifndef REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
 #define REPRISE_HOOKS_BACKGROUND_DISK_FILE_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reprise/hooks/buffers/extents.h"
 
@@ -43,13 +51,26 @@ class DiskFile {
   std::int64_t used_bytes() const;
 
  private:
+  // Of a process that this one has been forked from.
+  struct Inherited {
+    int file;
+    std::int64_t end;  // of its extents; they begin where those of the one before end
+  };
+
+  void open_file();
+  // To be called before the file is changed, under the lock.
+  void leave_parents_file();
+  bool is_inherited(const Extent& extent) const;  // likewise
+  int file_of(const Extent& extent) const;
   [[noreturn]] void fail(const std::string& what, int error) const;
 
   const std::string directory_;
   const std::int64_t max_bytes_;
+  mutable std::mutex mutex_;
   int file_ = -1;
   bool is_direct_ = false;
-  mutable std::mutex mutex_;
+  pid_t owner_ = -1;
+  std::vector<Inherited> inherited_;
   Extents extents_;
   std::int64_t allocated_ = 0;  // the file's length
 };

@@ -28,6 +28,8 @@ class Extents {
   std::optional<Extent> take(std::int64_t length);
   // Merges with adjacent free parts.
   void give_back(const Extent& extent);
+  // From now on takes only parts beyond the present end().
+  void retire_free() { free_.clear(); }
 
   // Returns the end of the parts in use. The file may be truncated there.
   std::int64_t end() const { return end_; }

@@ -101,7 +101,8 @@ class ForwardingEngine final : public Engine {
     if (HookProvider* provider = innermost_provider()) {
       return are_hooks_applied() ? provider->make_hooks() : nullptr;
     }
-    const bool is_seen = UnseenScope::depth() == 0 || has_open_provider();
+    const bool is_seen =
+        UnseenScope::depth() == 0 || has_open_provider() || UnseenScope::has_new_foreign_hooks();
     return is_seen ? previous().get_default_saved_variable_hooks() : nullptr;
   }
 

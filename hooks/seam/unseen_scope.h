@@ -11,13 +11,14 @@
 // UnseenScope. Each observer of a thread (saved-tensor hooks, the engine's interceptors, its
 // operator log) records the depth() at which it was set, and ignores a greater one. A region that
 // is entered, or replayed, inside a scope is set at the greater depth, and observes its own
-// operators.
+// operators; likewise a region of torch.utils.checkpoint, by the hooks that it pushes.
 #ifndef REPRISE_HOOKS_SEAM_UNSEEN_SCOPE_H_
 #define REPRISE_HOOKS_SEAM_UNSEEN_SCOPE_H_
 
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <cstddef>
 #include <memory>
 
 #include "reprise/base/export.h"
@@ -37,9 +38,15 @@ class [[nodiscard]] REPRISE_API UnseenScope {
   // Returns the number of scopes alive on this thread.
   static int depth() noexcept { return t_depth_; }
 
+  // Returns whether saved-tensor hooks of LibTorch itself (Python's) have been pushed inside the
+  // innermost scope.
+  static bool has_new_foreign_hooks();
+
  private:
   static constinit thread_local int t_depth_;
+  static constinit thread_local std::size_t t_foreign_hooks_;  // when the innermost scope began
 
+  const std::size_t outer_foreign_hooks_;
   const c10::NoGradGuard no_grad_;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast_;
 };

@@ -40,11 +40,29 @@ ReplayMode replay_mode(const std::string& name) {
   return name == "tape" ? ReplayMode::kTape : ReplayMode::kFunction;
 }
 
+std::string name_of(ReplayMode mode) { return mode == ReplayMode::kTape ? "tape" : "function"; }
+
 TapeFill tape_fill(const std::string& name) {
   if (name != "on_demand" && name != "region") {
     throw py::value_error("fill should be one of [on_demand, region] but got '" + name + "'");
   }
   return name == "region" ? TapeFill::kRegion : TapeFill::kOnDemand;
+}
+
+std::string name_of(TapeFill fill) { return fill == TapeFill::kRegion ? "region" : "on_demand"; }
+
+std::string name_of(DeterminismCheck check) {
+  switch (check) {
+    case DeterminismCheck::kNone:
+      return "none";
+    case DeterminismCheck::kMetadata:
+      return "metadata";
+    case DeterminismCheck::kValues:
+      return "values";
+    case DeterminismCheck::kCallback:
+      return "callback";
+  }
+  return {};
 }
 
 void set_determinism_check(CheckpointOptions& options, py::handle check) {
@@ -98,17 +116,34 @@ void add_options(py::module_& module) {
            py::arg("respect_saved_tensors_hooks") = false, py::arg("input_store") = py::none(),
            py::arg("prefetch_depth") = 1, py::arg("synchronize_boundary") = false)
       .def_readwrite("name", &CheckpointOptions::name)
+      .def_property(
+          "replay", [](const CheckpointOptions& options) { return name_of(options.replay); },
+          [](CheckpointOptions& options, const std::string& name) {
+            options.replay = replay_mode(name);
+          })
+      .def_property(
+          "fill", [](const CheckpointOptions& options) { return name_of(options.fill); },
+          [](CheckpointOptions& options, const std::string& name) {
+            options.fill = tape_fill(name);
+          })
+      .def_property(
+          "determinism_check",
+          [](const CheckpointOptions& options) { return name_of(options.determinism_check); },
+          &set_determinism_check)
+      .def_readwrite("min_input_bytes", &CheckpointOptions::min_input_bytes)
+      .def_readwrite("prefetch_depth", &CheckpointOptions::prefetch_depth)
+      .def_readwrite("synchronize_boundary", &CheckpointOptions::synchronize_boundary)
+      .def_readwrite("allow_external_mutation", &CheckpointOptions::allow_external_mutation)
       .def_readwrite("preserve_rng_state", &CheckpointOptions::preserve_rng_state)
       .def_readwrite("early_stop", &CheckpointOptions::early_stop)
       .def_readwrite("debug", &CheckpointOptions::debug)
       .def_readwrite("allow_cache_entry_mutation", &CheckpointOptions::allow_cache_entry_mutation)
       .def_readwrite("respect_saved_tensors_hooks", &CheckpointOptions::respect_saved_tensors_hooks)
-      .def("__copy__", [](const CheckpointOptions& options) { return options; })
-      .def("__deepcopy__", [](const CheckpointOptions& options, py::handle) { return options; })
-      .def("copy", [](const CheckpointOptions& options) { return options; })
-      .def("set_policy", [](CheckpointOptions& options,
-                            py::handle policy) { options.policy = to_policy(policy); })
-      .def("set_determinism_check", &set_determinism_check);
+      .def("assign",
+           [](CheckpointOptions& options, const CheckpointOptions& other) { options = other; })
+      .def("set_policy", [](CheckpointOptions& options, py::handle policy) {
+        options.policy = to_policy(policy);
+      });
 }
 
 }  // namespace reprise::python

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "reprise/hooks/background/background.h"
 #include "reprise/hooks/compressed_store.h"
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/host_store.h"
@@ -243,6 +244,11 @@ void add_stores(py::module_& module) {
   py::class_<ActivationStore, Store>(module, "ActivationStore")
       .def("__or__", [](const Store& first, Store next) { return first | std::move(next); });
   module.def("device", &stores::device);
+  // For os.register_at_fork(): fork() itself would wait with Python's lock, which tasks may need.
+  module.def(
+      "wait_before_fork",
+      [] { hooks_internal::wait_for_background(hooks_internal::kForkPatience); },
+      py::call_guard<py::gil_scoped_release>());
   add_moving_stores(module);
   add_packing_stores(module);
   add_slab_store(module);

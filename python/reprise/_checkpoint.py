@@ -4,6 +4,7 @@
 
 import contextlib
 import functools
+import inspect
 
 import torch
 import torch.utils.checkpoint as torch_checkpoint
@@ -47,6 +48,9 @@ class CheckpointOptions(_C.CheckpointOptions):
     prefetch_depth: how many earlier regions fetch their tensors when backward enters this one.
     synchronize_boundary: synchronises the accelerator at the region's ends, for exact times.
 
+    torch.compile traces a region with options, unless they have a policy or an input_store, which
+    it has no counterpart of.
+
     Raises ValueError for unknown values and for options that contradict each other.
     """
 
@@ -86,6 +90,42 @@ class CheckpointOptions(_C.CheckpointOptions):
             prefetch_depth=prefetch_depth,
             synchronize_boundary=synchronize_boundary,
         )
+        self.is_traceable = policy is None and input_store is None
+
+    def set_policy(self, policy):
+        super().set_policy(policy)
+        self.is_traceable = self.is_traceable and policy is None
+
+    def copy(self):
+        """Returns a copy, whose attributes can be changed."""
+        copied = CheckpointOptions()
+        copied.assign(self)
+        copied.is_traceable = self.is_traceable
+        return copied
+
+    __copy__ = copy
+
+    def __reduce__(self):
+        if not self.is_traceable or self.determinism_check == "callback":
+            raise TypeError(
+                "CheckpointOptions with a policy, an input_store or a function cannot be pickled"
+            )
+        return _options_from, ({name: getattr(self, name) for name in _VALUES},)
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+
+# The options that are plain values.
+_VALUES = tuple(
+    name
+    for name in inspect.signature(CheckpointOptions).parameters
+    if name not in ("policy", "input_store")
+)
+
+
+def _options_from(keywords):
+    return CheckpointOptions(**keywords)
 
 
 CheckpointOptions.__module__ = "reprise"

@@ -51,9 +51,9 @@ def traced_checkpoint(
     **kwargs,
 ):
     """What torch.compile traces of checkpoint()."""
-    if options is not None:
+    if options is not None and not options.is_traceable:
         torch._dynamo.graph_break(
-            msg="reprise.checkpoint(options=) runs in eager mode; torch.compile takes its keywords"
+            msg="reprise.checkpoint() runs in eager mode if its options have a policy or a store"
         )
     return torch_checkpoint.checkpoint(function, *args, use_reentrant=bool(use_reentrant), **kwargs)
 

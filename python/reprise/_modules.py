@@ -25,7 +25,19 @@ def _as_region(module_class):
     functools.update_wrapper(forward, module_class.forward)
     # A region with options runs in eager mode, also in a compiled model.
     _compile.never_traced(forward)._torchdynamo_disable = True
-    return type(module_class)(module_class.__name__, (module_class,), {"forward": forward})
+
+    def reduce(self, protocol):
+        # Pickle finds no class by its name that is made here.
+        make, (_, *arguments), *rest = super(region_class, self).__reduce_ex__(protocol)
+        return _rebuild, (make, module_class, *arguments), *rest
+
+    members = {"forward": forward, "__reduce_ex__": reduce}
+    region_class = type(module_class)(module_class.__name__, (module_class,), members)
+    return region_class
+
+
+def _rebuild(make, module_class, *arguments):
+    return make(_as_region(module_class), *arguments)
 
 
 def _matches(select, name, module):

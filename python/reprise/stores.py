@@ -15,6 +15,7 @@ take, it forwards to the next one, or leaves where it is. Stores are thread-safe
 
 from __future__ import annotations
 
+import os
 from typing import Optional
 
 from reprise._native import _C
@@ -36,6 +37,8 @@ __all__ = [
 ActivationStore = _C.stores.ActivationStore
 CompressionCodec = _C.stores.CompressionCodec
 QuantizedFormat = _C.stores.QuantizedFormat
+
+os.register_at_fork(before=_C.stores.wait_before_fork)
 
 _MIB = 1 << 20
 

@@ -92,6 +92,22 @@ TEST(CheckpointAutocastTest, C108_ReplayOnAnAcceleratorSeesAutocast) {
   expect_equal_product_gradients(at::kCUDA, false);
 }
 
+// The product reads a view of the cast, which a recomputation outside of autocast makes itself.
+TEST(CheckpointAutocastTest, WeightWhoseCastWasCachedBeforeTheRegion) {
+  const at::Tensor w = at::randn({8, 8}).requires_grad_();
+  const auto gradient = [&](bool as_region) {
+    const auto region = [&](const at::Tensor& h) { return at::linear(h, w).exp(); };
+    at::Tensor y;
+    {
+      const Autocast autocast(at::kCPU, true, at::kBFloat16);
+      const at::Tensor h = at::linear(at::ones({4, 8}) / 8, w);
+      y = as_region ? checkpoint(region, h) : region(h);
+    }
+    return torch::autograd::grad({y.sum()}, {w})[0];
+  };
+  EXPECT_TRUE(bitwise_equal(gradient(true), gradient(false)));
+}
+
 struct SequentialResult {
   at::Tensor output;
   std::vector<at::Tensor> gradients;

@@ -182,6 +182,16 @@ TEST(CheckpointRngTest, C102_NestedMetaTensorsNeedNoGenerator) {
   EXPECT_THAT(warnings.messages(), IsEmpty());
 }
 
+TEST(CheckpointRngTest, RandomOperatorsOnMetaTensorsDrawNothing) {
+  const auto x = at::empty({3, 4}, at::TensorOptions(at::kMeta)).requires_grad_();
+  const auto state = at::detail::getDefaultCPUGenerator().get_state();
+  const auto y =
+      checkpoint([](const at::Tensor& t) { return torch::dropout(t, 0.5, true).exp(); }, x);
+  const auto gradient = torch::autograd::grad({y.sum()}, {x})[0];
+  EXPECT_EQ(gradient.sizes(), x.sizes());
+  EXPECT_TRUE(bitwise_equal(at::detail::getDefaultCPUGenerator().get_state(), state));
+}
+
 at::Tensor gradient_beside_meta(bool as_region, at::Device device) {
   torch::manual_seed(3);
   const auto x = at::ones({100}, at::TensorOptions(device)).requires_grad_();

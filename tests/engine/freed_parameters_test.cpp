@@ -42,10 +42,21 @@ class Manager {
     }
   }
 
+  // By an operator on the parameter itself.
+  void gather_in_place(bool counts_version) {
+    allocate();
+    const at::NoGradGuard no_grad;
+    const std::int64_t version = parameter_._version();
+    parameter_.copy_(whole_);
+    if (!counts_version) {
+      c10::VariableVersion counter = parameter_.unsafeGetTensorImpl()->version_counter();
+      counter.set_version(version);
+    }
+  }
+
   void gather() {
     if (form_ == Form::kEmptyStorage) {
-      at::native::resize_bytes_nocuda(parameter_.storage(),
-                                      static_cast<std::int64_t>(whole_.nbytes()));
+      allocate();
       std::memcpy(parameter_.data_ptr(), whole_.data_ptr(), whole_.nbytes());
     } else {
       parameter_.set_data(whole_.clone());
@@ -53,6 +64,13 @@ class Manager {
   }
 
  private:
+  // Its elements are not-a-numbers.
+  void allocate() {
+    at::native::resize_bytes_nocuda(parameter_.storage(),
+                                    static_cast<std::int64_t>(whole_.nbytes()));
+    std::memset(parameter_.data_ptr(), 0xff, whole_.nbytes());
+  }
+
   at::Tensor parameter_;
   const Form form_;
   const at::Tensor whole_;
@@ -153,6 +171,35 @@ TEST_P(FreedParametersTest, MayHaveElementsWhenSavedInOneRunAlone) {
       accepting.determinism_check = check;
       const at::Tensor y = checkpoint(accepting, code, x_);
       manager_->free();
+      expect_same_bits(gradients(y, {x_, w_}), expected);
+    }
+  }
+  manager_->gather();
+}
+
+// See Note [Writes to freed storages].
+TEST_P(FreedParametersTest, MayBeGatheredInPlaceByTheRegion) {
+  if (form() != Form::kEmptyStorage) {
+    GTEST_SKIP() << "set_data() is no operator";
+  }
+  const auto linear = [this](const at::Tensor& x) { return at::linear(x.sin(), w_).exp(); };
+  const Tensors expected = gradients(linear(x_), {x_, w_});
+  for (const auto& [allows, counts_version] : {std::pair{true, true}, std::pair{true, false},
+                                               std::pair{false, true}, std::pair{false, false}}) {
+    SCOPED_TRACE(::testing::Message() << allows << counts_version);
+    manager_->free();
+    const at::Tensor y = checkpoint(
+        options(allows),
+        [&, counts = counts_version](const at::Tensor& x) {
+          manager_->gather_in_place(counts);
+          return linear(x);
+        },
+        x_);
+    watch(y);
+    manager_->free();
+    if (is_tape()) {  // it does not run the code that gathers
+      EXPECT_THROW(y.sum().backward(), MutationError);
+    } else {
       expect_same_bits(gradients(y, {x_, w_}), expected);
     }
   }

@@ -45,10 +45,14 @@ class Untraceable final : public Node {
     }
   }
 
+  void save(const at::Tensor& x) {
+    saved_ = torch::autograd::SavedVariable(x, /*is_output=*/false);
+  }
+
   static at::Tensor square(const at::Tensor& x) {
     auto node = make();
     node->set_next_edges(torch::autograd::collect_next_edges(x));
-    node->saved_ = torch::autograd::SavedVariable(x, /*is_output=*/false);
+    node->save(x);
     at::Tensor result = x.detach() * x.detach();
     torch::autograd::set_history(result, node);
     return result;
@@ -58,6 +62,19 @@ class Untraceable final : public Node {
   torch::autograd::SavedVariable saved_;
 };
 
+// The same as compiled kernels are called: no operator makes the result.
+at::Tensor square_past_dispatcher(const at::Tensor& x) {
+  at::Tensor result = at::detail::empty_cpu(x.sizes(), x.scalar_type());
+  const auto* const from = static_cast<const float*>(x.const_data_ptr());
+  std::transform(from, from + x.numel(), static_cast<float*>(result.mutable_data_ptr()),
+                 [](float value) { return value * value; });
+  auto node = Untraceable::make();
+  node->set_next_edges(torch::autograd::collect_next_edges(x));
+  node->save(x);
+  torch::autograd::set_history(result, node);
+  return result;
+}
+
 using HandwrittenNodesTest = testing::ConformanceTest;
 
 TEST_F(HandwrittenNodesTest, AreNotAskedWhetherTheyAreTraceable) {
@@ -65,6 +82,19 @@ TEST_F(HandwrittenNodesTest, AreNotAskedWhetherTheyAreTraceable) {
     const at::Tensor x = leaf({3, 4});
     const at::Tensor y =
         run([](const at::Tensor& t) { return Untraceable::square(t.cos()).sin().exp(); }, x);
+    return gradients(y, {x});
+  });
+}
+
+TEST_F(HandwrittenNodesTest, MayReturnTensorsThatNoOperatorHasMade) {
+  expect_as_plain([&](auto run) -> Tensors {
+    const at::Tensor x = leaf({3, 4});
+    const at::Tensor y = run(
+        [](const at::Tensor& t) {
+          const at::Tensor square = square_past_dispatcher(t.cos());
+          return (square * square).exp();
+        },
+        x);
     return gradients(y, {x});
   });
 }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -91,6 +92,39 @@ TEST_F(DiskStoreTest, LargeTensorsOfAnyLength) {
       EXPECT_TRUE(bitwise_equal(stored->get(), expected)) << length;
     }
   }
+}
+
+// See Note [Disk files of forked processes].
+TEST_F(DiskStoreTest, ForkedProcessesReadWhatTheyInheritAndDoNotDisturbEachOther) {
+  const auto store = stores::disk(all());
+  const auto put = [&](double value) { return store->put(at::full({1 << 14}, value)); };
+  const auto holds = [](StoredTensor& stored, double value) {
+    return bitwise_equal(stored.get(), at::full({1 << 14}, value));
+  };
+  auto released = put(0);
+  auto inherited = put(1);
+  released.reset();  // its place is free
+  auto last = put(2);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    const auto first = put(3);
+    const auto second = put(4);
+    store->flush();
+    const bool is_right = holds(*first, 3) && holds(*second, 4) && holds(*inherited, 1);
+    last.reset();
+    store->flush();
+    store->release_unused();
+    _exit(is_right ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const auto more = put(5);
+  store->flush();
+  EXPECT_TRUE(holds(*inherited, 1));
+  EXPECT_TRUE(holds(*last, 2));
+  EXPECT_TRUE(holds(*more, 5));
 }
 
 TEST_F(DiskStoreTest, StorageIsKeptOnceHoweverManyViews) {

@@ -3,6 +3,7 @@
 """apply_checkpointing(): modules of a model become regions, in place."""
 
 import copy
+import pickle
 
 import pytest
 import reprise
@@ -96,13 +97,30 @@ def test_copies_and_hooks(scope):
     assert_same(run_step(lambda: copy.deepcopy(model)(x).sum(), [x]), expected)
 
 
-@pytest.mark.xfail(strict=True, reason="the class of a region's module is in no module of Python")
-def test_modules_can_be_saved_whole(tmp_path):
-    model = make_model()
-    reprise.apply_checkpointing(model, Block)
-    torch.save(model, tmp_path / "model.pt")
+@BOTH
+@pytest.mark.parametrize("protocol", range(1, pickle.HIGHEST_PROTOCOL + 1))
+def test_modules_can_be_saved_whole(tmp_path, scope, protocol):
+    model, x = make_model(), leaf(4, 8)
+    options = reprise.CheckpointOptions(name="mine", early_stop=False, fill="region")
+    reprise.apply_checkpointing(model, Block, options=options, scope=scope)
+    expected = run_step(lambda: model(x).sum(), [x])
+    torch.save(model, tmp_path / "model.pt", pickle_protocol=protocol)
     loaded = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert type(loaded[0]) is type(model[0])
     assert list(loaded.state_dict()) == list(model.state_dict())
+    with reprise.collect_memory_report():
+        assert_same(run_step(lambda: loaded(x).sum(), [x]), expected)
+        assert {region.name for region in reprise.memory_report().regions} == {"mine"}
+    options, is_scope = loaded[0]._reprise_region
+    assert (options.early_stop, options.fill, is_scope) == (False, "region", scope)
+
+
+def test_options_with_a_policy_cannot_be_saved(tmp_path):
+    model = make_model()
+    options = reprise.CheckpointOptions(policy=reprise.policies.save_matmuls())
+    reprise.apply_checkpointing(model, Block, options=options)
+    with pytest.raises(TypeError, match="with a policy, an input_store or a function"):
+        torch.save(model, tmp_path / "model.pt")
 
 
 def test_subclasses_that_call_forward_of_their_base():

@@ -145,7 +145,24 @@ def test_a_policy_of_the_engine_is_an_error_in_a_graph(backend, leaves):
     )
 
 
-def test_options_take_a_region_out_of_the_graph(leaves):
+@pytest.mark.parametrize(
+    "make",
+    [reprise.CheckpointOptions, lambda **kw: reprise.CheckpointOptions(**kw).copy()],
+    ids=["made", "copied"],
+)
+def test_options_without_a_policy_stay_in_the_graph(leaves, make):
+    options = make(name="block", early_stop=False)
+
+    def function(region, x, weight):
+        if region is plain:
+            return block(x * 0.1, weight).sum()
+        return region(block, x * 0.1, weight, options=options).sum()
+
+    step = compiled_step(function, leaves, backend="aot_eager", fullgraph=True)
+    assert_as_plain(step, leaves, reprise.checkpoint)
+
+
+def test_options_with_a_policy_take_a_region_out_of_the_graph(leaves):
     calls = []
     options = reprise.CheckpointOptions(policy=reprise.policies.save_nothing(), name="block")
 
@@ -164,7 +181,7 @@ def test_options_take_a_region_out_of_the_graph(leaves):
     assert calls == [False, False]
     torch._dynamo.reset()
     with pytest.raises(
-        torch._dynamo.exc.Unsupported, match=r"reprise\.checkpoint\(options=\) runs"
+        torch._dynamo.exc.Unsupported, match="if its options have a policy or a store"
     ):
         compiled_step(function, leaves, backend="aot_eager", fullgraph=True)(reprise.checkpoint)
 
@@ -238,11 +255,6 @@ def test_inductors_kernels_in_regions(leaves):
 
 
 @with_inductor
-@pytest.mark.xfail(
-    strict=True,
-    raises=reprise.MutationError,
-    reason="a tensor that inductor makes past the dispatcher is taken for one from outside",
-)
 def test_a_kernel_of_inductor_that_saves_its_result(leaves):
     compiled = torch.compile(block)
     assert_as_plain(lambda region: region(compiled, *leaves).sum(), leaves, reprise.checkpoint)

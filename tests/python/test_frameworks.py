@@ -14,7 +14,6 @@ from framework_ranks import run_on_ranks
 from helpers import assert_same, leaf, plain, run_step, scope_with, with_options
 from torch import nn
 from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
-from torch.multiprocessing import ProcessRaisedException
 from torch.utils import checkpoint as torch_checkpoint
 
 on_ranks = pytest.mark.skipif(
@@ -55,11 +54,6 @@ def test_tensor_parallel(is_in_sequence, saves_sum):
 
 
 @on_ranks
-@pytest.mark.xfail(
-    strict=True,
-    raises=ProcessRaisedException,
-    reason="a DTensor that is made past the dispatcher is taken for one from outside",
-)
 def test_tensor_parallel_with_a_policy():
     run_on_ranks(workers.tensor_parallel_with_a_policy, "save_matmuls")
 
@@ -217,11 +211,6 @@ def test_parameters_that_hooks_in_the_region_gather(form, layer_class):
 
 @pytest.mark.parametrize("layer_class", [nn.Linear, modules.ManagedLinear])
 @pytest.mark.parametrize("form", MANAGED_FORMS.values(), ids=MANAGED_FORMS)
-@pytest.mark.xfail(
-    strict=True,
-    raises=(AssertionError, reprise.DeterminismError),
-    reason="a recomputation leaves the write out that gathers, and reads memory that is not set",
-)
 def test_parameters_that_hooks_in_the_region_gather_in_place(form, layer_class):
     expected, _ = managed_step(plain, layer_class, modules.StorageManager)
     got, _ = managed_step(form, layer_class, modules.StorageManager)

@@ -28,21 +28,7 @@ def test_autocast(form, cache):
     assert_as_plain(step, [x, *layers.parameters()], form)
 
 
-CACHED_BEFORE = {
-    name: pytest.param(form)
-    if name in ("tape", "whole tape", "scope", "scope with policy")
-    else pytest.param(
-        form,
-        marks=pytest.mark.xfail(
-            strict=True,
-            reason="a view of a cast that autocast has cached is taken for another tensor",
-        ),
-    )
-    for name, form in ALL_FORMS.items()
-}
-
-
-@pytest.mark.parametrize("form", CACHED_BEFORE.values(), ids=CACHED_BEFORE)
+@pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
 def test_autocast_with_a_weight_that_is_cached_before_the_region(form):
     linear, x = torch.nn.Linear(8, 8), leaf(4, 8)
 

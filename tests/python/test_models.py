@@ -174,9 +174,6 @@ def test_a_region_of_torch_inside_one_of_ours(form):
     assert_as_plain(step, [x], form)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Python's hooks that are entered while an unpack hook runs are not asked"
-)
 @FORMS_PARAM
 def test_a_region_of_ours_inside_one_of_torch(form):
     x = leaf(5)

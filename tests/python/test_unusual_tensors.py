@@ -36,7 +36,6 @@ def test_fake_tensors(form):
         assert x.grad.shape == (5,)
 
 
-@pytest.mark.xfail(strict=True, reason='"META device type not an accelerator"')
 @FORMS_PARAM
 def test_meta_tensors(form):
     x = torch.empty(5, device="meta", requires_grad=True)
