@@ -16,6 +16,11 @@ set(REPRISE_SANITIZER "" CACHE STRING
 set_property(CACHE REPRISE_SANITIZER PROPERTY STRINGS
              "" "address" "undefined" "address,undefined" "thread")
 
+set(REPRISE_PROFILE "" CACHE STRING
+    "Profile-guided optimisation by GCC: GENERATE a profile in REPRISE_PROFILE_DIR, or USE it")
+set_property(CACHE REPRISE_PROFILE PROPERTY STRINGS "" "GENERATE" "USE")
+set(REPRISE_PROFILE_DIR "" CACHE PATH "Folder of the profile")
+
 if(PROJECT_IS_TOP_LEVEL)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
@@ -46,4 +51,22 @@ if(REPRISE_SANITIZER)
   endif()
   add_compile_options(${_reprise_sanitize} -fno-omit-frame-pointer)
   add_link_options(${_reprise_sanitize})
+endif()
+
+# The profile names objects by their paths in the build folder: another build folder may use it.
+if(REPRISE_PROFILE)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT REPRISE_PROFILE_DIR)
+    message(FATAL_ERROR "REPRISE_PROFILE needs GCC and REPRISE_PROFILE_DIR")
+  endif()
+  string(TOLOWER "${REPRISE_PROFILE}" _reprise_step)
+  set(_reprise_profile "-fprofile-${_reprise_step}=${REPRISE_PROFILE_DIR}"
+      "-fprofile-prefix-path=${CMAKE_BINARY_DIR}")
+  if(REPRISE_PROFILE STREQUAL "GENERATE")
+    list(APPEND _reprise_profile -fprofile-update=prefer-atomic)
+  else()
+    # Of code that the profile has not seen, or that differs between versions of LibTorch.
+    list(APPEND _reprise_profile -Wno-missing-profile -Wno-coverage-mismatch)
+  endif()
+  add_compile_options(${_reprise_profile})
+  add_link_options(${_reprise_profile})
 endif()

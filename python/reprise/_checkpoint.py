@@ -11,7 +11,7 @@ import torch.utils.checkpoint as torch_checkpoint
 from torch.utils.checkpoint import noop_context_fn
 
 from reprise._native import _C
-from reprise._policies import SelectiveCheckpointContexts
+from reprise._policies import as_policy
 
 __all__ = [
     "CheckpointOptions",
@@ -179,8 +179,8 @@ def checkpoint(
     The keywords are those of torch.utils.checkpoint.checkpoint, with its meanings and defaults,
     except that `use_reentrant=None` means False here; True calls torch's function.
 
-    context_fn: returns a pair of context managers, for forward and for recomputations; or what
-        create_selective_checkpoint_contexts() returns, a policy.
+    context_fn: returns a pair of context managers, for forward and for recomputations; or the pair
+        that create_selective_checkpoint_contexts(), ours or torch's, returns for a policy.
     determinism_check: "default" or "metadata", "none", "values", or a function of a tensor that
         describes it.
     options: a CheckpointOptions, in place of the keywords above except context_fn. All keywords
@@ -200,15 +200,16 @@ def checkpoint(
             preserve_rng_state=preserve_rng_state,
             **kwargs,
         )
+    has_keywords = (
+        determinism_check != "default"
+        or debug
+        or not early_stop
+        or not preserve_rng_state
+        or respect_saved_tensors_hooks
+    )
     if options is None:
         options = _DEFAULTS
-        if (
-            determinism_check != "default"
-            or debug
-            or not early_stop
-            or not preserve_rng_state
-            or respect_saved_tensors_hooks
-        ):
+        if has_keywords:
             options = _options_for(
                 bool(preserve_rng_state),
                 determinism_check,
@@ -216,11 +217,14 @@ def checkpoint(
                 bool(early_stop),
                 bool(respect_saved_tensors_hooks),
             )
+    elif has_keywords:
+        raise TypeError("checkpoint() takes an options object or keywords, not both")
     contexts = None
     if context_fn is not noop_context_fn:
         contexts = context_fn()
-        if isinstance(contexts, SelectiveCheckpointContexts):
-            options, contexts = _with_policy(options, contexts), None
+        policy = as_policy(contexts)
+        if policy is not None:
+            options, contexts = _with_policy(options, policy), None
         else:
             forward_context, recompute_context = contexts
             contexts = (forward_context, recompute_context)
@@ -232,11 +236,18 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
 
     The last segment is no region, as in torch.utils.checkpoint.checkpoint_sequential: backward
     would recompute it at once. Keywords are those of checkpoint().
+
+    Raises ValueError unless each segment has a function.
     """
     if isinstance(functions, torch.nn.Sequential):
         functions = list(functions.children())
     if not functions:
         return input
+    if not 1 <= segments <= len(functions):
+        raise ValueError(
+            f"[checkpoint_sequential] a segment needs at least one function; received segments = "
+            f"{segments} for {len(functions)} function(s)"
+        )
 
     def run(start, end):
         def forward(value):

@@ -6,7 +6,10 @@ import contextlib
 import dataclasses
 
 import torch
+import torch.utils.checkpoint as torch_checkpoint
 from torch.utils.checkpoint import CheckpointPolicy
+
+from reprise._native import _C
 
 __all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "SelectiveCheckpointContexts"]
 
@@ -68,3 +71,19 @@ class SelectiveCheckpointContexts(tuple):
         self.policy = policy
         self.allow_cache_entry_mutation = allow_cache_entry_mutation
         return self
+
+
+def as_policy(contexts):
+    """Returns the policy of a pair of contexts; None if they are no policy's.
+
+    Torch's own pair would have torch's semantics: other random numbers, and one backward.
+    """
+    if isinstance(contexts, SelectiveCheckpointContexts):
+        return contexts
+    caching = getattr(torch_checkpoint, "_CachingTorchDispatchMode", ())
+    forward, recompute = contexts
+    if not isinstance(forward, caching):
+        return None
+    return SelectiveCheckpointContexts(
+        _C.policies.to_policy(forward.policy_fn), recompute.allow_cache_entry_mutation
+    )

@@ -229,6 +229,28 @@ def test_checkpoint_sequential(segments):
     assert reprise.checkpoint_sequential([], 2, x) is x
 
 
+@pytest.mark.parametrize("segments", [-1, 0, 3])
+def test_segments_without_a_function(segments):
+    with pytest.raises(ValueError, match="a segment needs at least one function"):
+        reprise.checkpoint_sequential([torch.sin, torch.cos], segments, leaf(2))
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"early_stop": False},
+        {"debug": True},
+        {"determinism_check": "none"},
+        {"preserve_rng_state": False},
+        {"respect_saved_tensors_hooks": True},
+    ],
+    ids=str,
+)
+def test_options_and_keywords_exclude_each_other(keywords):
+    with pytest.raises(TypeError, match="takes an options object or keywords, not both"):
+        reprise.checkpoint(torch.sin, leaf(2), options=reprise.CheckpointOptions(), **keywords)
+
+
 def test_a_function_for_the_determinism_check_is_not_kept():
     class Describe:
         def __call__(self, tensor):

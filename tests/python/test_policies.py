@@ -124,6 +124,28 @@ def test_torchs_answers_and_torchs_contexts_are_accepted():
     assert torch.equal(got, x.grad)
 
 
+def test_torchs_contexts_have_our_semantics():
+    """In torch's, the saved random operator shifts the numbers of the second dropout."""
+    x = leaf(64)
+    context_fn = functools.partial(
+        torch.utils.checkpoint.create_selective_checkpoint_contexts,
+        lambda context, op, *args, **kwargs: op is torch.ops.aten.rand_like.default,
+    )
+
+    def function(t):
+        return torch.dropout((t * torch.rand_like(t)).sin(), 0.5, True).exp()
+
+    def gradients(run):
+        torch.manual_seed(1)
+        y = run(function, x).sum()
+        first = torch.autograd.grad(y, x, retain_graph=True)
+        return [*first, *torch.autograd.grad(y, x)]
+
+    expected = gradients(lambda f, t: f(t))
+    got = gradients(functools.partial(reprise.checkpoint, context_fn=context_fn))
+    assert all(map(torch.equal, got, expected))
+
+
 def test_wrong_lists():
     for make in (
         reprise.create_selective_checkpoint_contexts,

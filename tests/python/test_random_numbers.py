@@ -283,3 +283,30 @@ def test_dropout_in_a_scope_with_a_policy_and_a_second_backward(name):
         return [first, x.grad]
 
     assert_same(twice(scope_with(policy=policy_of(name))), twice(plain))
+
+
+def test_states_of_a_tracker_that_is_not_ours():
+    """As Megatron-LM's: a function region notices, a scope calls no code that forks."""
+    state = torch.Generator().manual_seed(3).get_state()
+    x = leaf(64)
+
+    def function(t):
+        nonlocal state
+        outer = torch.get_rng_state()
+        torch.set_rng_state(state)
+        t = torch.dropout(t.sin(), 0.5, True)
+        state = torch.get_rng_state()
+        torch.set_rng_state(outer)
+        return torch.dropout(t.exp(), 0.5, True)
+
+    with pytest.raises(reprise.DeterminismError, match="draws other numbers from the generator"):
+        reprise.checkpoint(function, x).sum().backward()
+    first = state
+
+    def scoped():
+        with reprise.CheckpointScope():
+            return function(x)
+
+    expected = run_step(lambda: function(x).sum(), [x])
+    state = first
+    assert_same(run_step(lambda: scoped().sum(), [x]), expected)
