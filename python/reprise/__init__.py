@@ -58,6 +58,13 @@ from reprise._torch import patch_torch, patched_torch
 
 __version__ = _C.version
 
+# What reports consist of.
+BudgetedStep = _C.BudgetedStep
+DeviceMemory = _C.DeviceMemory
+MemoryReport = _C.MemoryReport
+OperatorReport = _C.OperatorReport
+RegionReport = _C.RegionReport
+
 _engine.install()
 _compile.install()
 _unseen.install()

@@ -96,7 +96,7 @@ def disk(
     max_in_flight_bytes: of tensors being written; beyond it forward waits.
     direct: bypasses the page cache, where the file system can.
 
-    Raises RuntimeError if the file cannot be made. Not after fork().
+    Raises RuntimeError if the file cannot be made.
     """
     return _C.stores.disk(
         directory=directory,
