@@ -53,7 +53,8 @@ def package_report(results):
             "## The Python package",
             f"Measured on {machine['date']}: {machine['cpu']}, one thread, Python "
             f"{machine['python']}, torch {machine['torch']}; {len(results['processes'])} processes, "
-            f"{results['seconds'] / 60:.0f} minutes. [Raw figures](benchmarks/package.json).",
+            f"{results['seconds'] / 60:.0f} minutes; a wheel of `tools/wheel`, which GCC optimises by a "
+            "profile. [Raw figures](benchmarks/package.json).",
             "`reprise.checkpoint` and `reprise.CheckpointScope` beside "
             "`torch.utils.checkpoint.checkpoint` in one process, regions of operators on four "
             "elements. Policies are ready ones of `reprise.policies` on our side, and a Python "

@@ -164,10 +164,9 @@ def measure_budgets(runner, quick):
     return {"machine": describe_machine(), "models": models, "seconds": seconds}
 
 
-def measure_package(runner, quick):
+def measure_package(runner, folder, quick):
     """The Python package beside torch.utils.checkpoint: some processes with both."""
-    package = str(runner.programs.parent / "python")
-    environment = {"PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    environment = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
     count, seconds = (6, 0.05) if quick else (20, 0.5)
     processes = []
     for number in range(count):
@@ -276,7 +275,9 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--budgets", action="store_true", help="only steps within budgets")
-    parser.add_argument("--package", action="store_true", help="only the Python package")
+    parser.add_argument(
+        "--package", type=pathlib.Path, help="only the Python package, installed in this folder"
+    )
     parser.add_argument("--report", action="store_true", help="of the results that are there")
     arguments = parser.parse_args()
 
@@ -298,7 +299,9 @@ def main():
     kept = figures / "package.json"
     if arguments.package or (arguments.report and kept.exists()):
         results = results_in(
-            kept, arguments.report, lambda: measure_package(runner, arguments.quick)
+            kept,
+            arguments.report,
+            lambda: measure_package(runner, arguments.package, arguments.quick),
         )
         write_package(results, arguments.out)
     runner.say(f"written: {arguments.out / 'benchmarks.md'} and {figures}/")

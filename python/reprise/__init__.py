@@ -51,7 +51,7 @@ from reprise._guards import (
     save_on_cpu,
     store_guard,
 )
-from reprise._modules import apply_checkpointing
+from reprise._modules import apply_checkpointing, remove_checkpointing
 from reprise._native import _C
 from reprise._policies import CheckpointPolicy, SelectiveCheckpointContext
 from reprise._torch import patch_torch, patched_torch

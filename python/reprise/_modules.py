@@ -8,7 +8,7 @@ from reprise import _compile
 from reprise._checkpoint import CheckpointOptions, CheckpointScope
 from reprise._native import _C
 
-__all__ = ["apply_checkpointing"]
+__all__ = ["apply_checkpointing", "remove_checkpointing"]
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def _matches(select, name, module):
     return bool(select(name, module))
 
 
-def apply_checkpointing(model, select, *, options=None, scope=False):
+def apply_checkpointing(model, select, *, options=None, scope=False, keep_last=0):
     """Makes the chosen modules of `model` regions, in place.
 
     >>> reprise.apply_checkpointing(model, TransformerBlock)
@@ -60,18 +60,39 @@ def apply_checkpointing(model, select, *, options=None, scope=False):
         function of name and module.
     options: a CheckpointOptions; a region without a name has that of its module.
     scope: whether regions are CheckpointScopes rather than functions.
+    keep_last: as many of the last chosen modules stay as they are: backward begins with them, so
+        that regions would save no memory at the peak of the step.
 
     Returns the names of the modules. A module that is a region already stays as it is, and is not
-    among them.
+    among them. Raises ValueError for a negative keep_last.
     """
+    if keep_last < 0:
+        raise ValueError(f"keep_last must not be negative; received {keep_last}")
     chosen = [
         (name, module)
         for name, module in model.named_modules()
         if not hasattr(module, "_reprise_region") and _matches(select, name, module)
     ]
+    chosen = chosen[: max(0, len(chosen) - keep_last)]
     for name, module in chosen:
         own = options.copy() if options is not None else CheckpointOptions()
         own.name = own.name or name
         module._reprise_region = (own, scope)
         module.__class__ = _as_region(type(module))
     return [name for name, _ in chosen]
+
+
+def remove_checkpointing(model):
+    """Undoes apply_checkpointing() for all modules of `model`; returns their names.
+
+    Backwards of forwards that have run recompute as before.
+    """
+    regions = [
+        (name, module)
+        for name, module in model.named_modules()
+        if hasattr(module, "_reprise_region")
+    ]
+    for _, module in regions:
+        del module._reprise_region
+        module.__class__ = type(module).__bases__[0]
+    return [name for name, _ in regions]

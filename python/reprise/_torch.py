@@ -14,7 +14,9 @@ from reprise import _checkpoint, _compile, _engine, _policies
 __all__ = ["patch_torch", "patched_torch"]
 
 _torch_checkpoint = _checkpoint._torch_checkpoint
-_patched: list[tuple[types.ModuleType, str, object]] = []  # modules, the names that are patched in them, and torch's objects
+_patched: list[
+    tuple[types.ModuleType, str, object]
+] = []  # modules, the names that are patched in them, and torch's objects
 
 
 @_compile.never_traced

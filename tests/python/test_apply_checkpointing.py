@@ -123,6 +123,37 @@ def test_options_with_a_policy_cannot_be_saved(tmp_path):
         torch.save(model, tmp_path / "model.pt")
 
 
+@BOTH
+def test_the_last_modules_may_stay(scope):
+    model, x = make_model(), leaf(4, 8)
+    expected = run_step(lambda: model(x).sum(), [x])
+    chosen = reprise.apply_checkpointing(model, Block, scope=scope, keep_last=2)
+    assert chosen == ["0"]
+    assert_same(run_step(lambda: model(x).sum(), [x]), expected)
+    assert reprise.apply_checkpointing(make_model(), Block, keep_last=5) == []
+    with pytest.raises(ValueError, match="keep_last must not be negative"):
+        reprise.apply_checkpointing(model, Block, keep_last=-1)
+
+
+@BOTH
+def test_regions_can_be_removed(scope):
+    model, x = make_model(), leaf(4, 8)
+    names = reprise.apply_checkpointing(model, Block, scope=scope)
+    torch.manual_seed(0)
+    loss = model(x).sum()
+    assert reprise.remove_checkpointing(model) == names
+    assert type(model[0]) is Block
+    loss.backward()  # still a region's
+    got = x.grad
+    expected = run_step(lambda: model(x).sum(), [x])
+    assert torch.equal(got, expected[1])
+    with reprise.collect_memory_report():
+        model(x).sum().backward()
+    assert reprise.memory_report().regions == []
+    assert reprise.remove_checkpointing(model) == []
+    assert reprise.apply_checkpointing(model, Block, scope=scope) == names
+
+
 def test_subclasses_that_call_forward_of_their_base():
     class Derived(Block):
         def forward(self, x):
