@@ -64,8 +64,9 @@ if(REPRISE_PROFILE)
   if(REPRISE_PROFILE STREQUAL "GENERATE")
     list(APPEND _reprise_profile -fprofile-update=prefer-atomic)
   else()
-    # Of code that the profile has not seen, or that differs between versions of LibTorch.
-    list(APPEND _reprise_profile -Wno-missing-profile -Wno-coverage-mismatch)
+    # Code that the profile has not seen, or that differs between versions of LibTorch, is no error.
+    list(APPEND _reprise_profile -fprofile-correction -Wno-missing-profile -Wno-coverage-mismatch
+         -Wno-error)
   endif()
   add_compile_options(${_reprise_profile})
   add_link_options(${_reprise_profile})
