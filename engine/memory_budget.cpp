@@ -46,7 +46,7 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
   const bool has_peak = options.peak_bytes != 0;
   if (has_peak == options.max_overhead.has_value()) {
     throw std::invalid_argument(
-        "[memory_budget] exactly one of peak_bytes and max_overhead must be set");
+        "[memory_budget] exactly one of peak_bytes (above 0) and max_overhead must be set");
   }
   if (options.peak_bytes < 0 || (options.max_overhead && !(*options.max_overhead >= 0))) {
     throw std::invalid_argument(c10::str("[memory_budget] peak_bytes is ", options.peak_bytes,

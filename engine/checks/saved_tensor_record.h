@@ -35,7 +35,7 @@ struct TensorMetadata {
   explicit TensorMetadata(const at::Tensor& tensor);
   bool matches(const at::Tensor& tensor) const;
   bool matches_shape(const at::Tensor& tensor) const;  // and strides
-  std::string to_string() const;  // "float[2, 3] strides [3, 1] on cpu, requires grad"
+  std::string to_string() const;  // "Float [2, 3] strides [3, 1] on cpu, requires grad"
 
   Dims sizes;
   Dims strides;  // empty unless strided

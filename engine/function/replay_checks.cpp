@@ -164,7 +164,7 @@ void ReplayChecks::check_captured() {
     std::string message = c10::str(
         "[checkpoint] region '", record_.name,
         "': tensors from outside the region, which it captured or reads, have been modified in "
-        "place since forward saved them:");
+        "place or replaced since forward saved them:");
     for (const Mismatch& mutation : mutations_) {
       message += describe_slot(record_, mutation.slot) + mutation.what;
     }

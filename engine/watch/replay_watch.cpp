@@ -287,9 +287,9 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     } else if (version != reads[i].version && !filled_.contains(storage_id_of(tensor))) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
     }
-    if (!change_ && reads[i].sample != 0 && is_wrapped(tensor) &&
+    if (!change_ && reads[i].sample != 0 && is_dense_cpu(tensor) &&
         sample_elements(tensor) != reads[i].sample) {
-      report(", whose memory (from_blob) holds other values than forward read there");
+      report(", whose memory holds other values than forward read there");
     }
   }
 }

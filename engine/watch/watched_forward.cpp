@@ -195,6 +195,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
 }
 
 void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
+  // A replay reads the outcome of such a write without writing again. That others have written
+  // since is not always counted.
+  const bool has_targets = !forward_.targets_.empty();
   for (const at::Tensor* const tensor : described.outside) {
     const auto next = static_cast<std::uint32_t>(forward_.outside.size());
     const auto [number, is_new] =
@@ -203,7 +206,9 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
       forward_.outside.push_back({weak_storage_of(*tensor), forward_.is_unidentified(*tensor),
                                   is_wrapped(*tensor), false});
     }
-    const bool is_sampled = forward_.outside[number->second].is_wrapped;
+    const bool is_sampled = forward_.outside[number->second].is_wrapped ||
+                            (has_targets && is_dense_cpu(*tensor) &&
+                             forward_.targets_.contains(storage_id_of(*tensor)));
     forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
                               is_sampled ? sample_elements(*tensor) : 0});
   }

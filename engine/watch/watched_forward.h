@@ -47,7 +47,7 @@ class WatchedForward {
   struct Read {
     std::uint32_t outside;  // its number
     std::int64_t version;
-    MemorySample sample;  // if it is wrapped
+    MemorySample sample;  // if it is wrapped, or the region has written to it before
   };
   // The contents of a tensor from outside before a write by an operator whose results depend on
   // them; or statistics that an operator has read.

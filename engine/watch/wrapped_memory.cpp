@@ -8,10 +8,14 @@
 
 namespace reprise::engine_internal {
 
+bool is_dense_cpu(const at::Tensor& tensor) {
+  return tensor.is_cpu() && ProvenanceMap::is_followed(tensor) &&
+         storage_of(tensor)->nbytes() > 0 && !is_beyond_storage(tensor);
+}
+
 bool is_wrapped(const at::Tensor& tensor) {
   const c10::StorageImpl* const storage = storage_of(tensor);
-  return storage != nullptr && storage->allocator() == nullptr && storage->nbytes() > 0 &&
-         tensor.is_cpu() && ProvenanceMap::is_followed(tensor) && !is_beyond_storage(tensor);
+  return storage != nullptr && storage->allocator() == nullptr && is_dense_cpu(tensor);
 }
 
 std::vector<at::Tensor> WrappedWrites::targets(const OperatorCall& call,

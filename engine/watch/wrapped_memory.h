@@ -21,7 +21,9 @@
 
 namespace reprise::engine_internal {
 
-// Returns true for dense CPU tensors whose memory was not allocated by LibTorch.
+// Returns true for tensors with elements that the host can read: strided, of the CPU.
+bool is_dense_cpu(const at::Tensor& tensor);
+// Returns true for such tensors whose memory was not allocated by LibTorch.
 bool is_wrapped(const at::Tensor& tensor);
 
 // One per run of a region.

@@ -89,7 +89,7 @@ void DiskFile::open_file() {
     file_ = open_unnamed(directory_, 0);
   }
   if (file_ < 0) {
-    fail("cannot make a file", errno);
+    fail("cannot make a file", errno, "Name another directory");
   }
   owner_ = getpid();
 }
@@ -142,7 +142,7 @@ std::optional<Extent> DiskFile::reserve(std::int64_t bytes) {
     extents_.give_back(extent);
     fail("no room for " + std::to_string(bytes) + " bytes more, with " +
              std::to_string(extents_.used()) + " in use",
-         error);
+         error, "Free some space, name another directory, or set max_disk_bytes");
   }
   allocated_ = extents_.end();
   return extent;
@@ -177,7 +177,8 @@ bool DiskFile::write(const Extent& extent, std::int64_t size, const CopyBytes& c
     error = transfer_all(pwrite, file, chunk, whole_blocks(length), extent.offset + done);
   }
   if (error != 0) {
-    fail("writing " + std::to_string(size) + " bytes failed", error);
+    fail("writing " + std::to_string(size) + " bytes failed", error,
+         "Free some space, name another directory, or set max_disk_bytes");
   }
   return true;
 }
@@ -195,7 +196,7 @@ void DiskFile::read(const Extent& extent, std::byte* bytes, std::int64_t size) c
     std::memcpy(bytes + done, chunk, length);
   }
   if (error != 0) {
-    fail("reading " + std::to_string(size) + " bytes failed", error);
+    fail("reading " + std::to_string(size) + " bytes failed", error, "Name another directory");
   }
 }
 
@@ -204,10 +205,9 @@ std::int64_t DiskFile::used_bytes() const {
   return extents_.used();
 }
 
-void DiskFile::fail(const std::string& what, int error) const {
+void DiskFile::fail(const std::string& what, int error, const char* remedy) const {
   TORCH_CHECK(false, "[stores.disk] ", what, " in '", directory_,
-              "': ", std::generic_category().message(error),
-              ". Free some space, name another directory, or set max_disk_bytes");
+              "': ", std::generic_category().message(error), ". ", remedy);
 }
 
 }  // namespace reprise::hooks_internal

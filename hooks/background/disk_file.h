@@ -62,7 +62,7 @@ class DiskFile {
   void leave_parents_file();
   bool is_inherited(const Extent& extent) const;  // likewise
   int file_of(const Extent& extent) const;
-  [[noreturn]] void fail(const std::string& what, int error) const;
+  [[noreturn]] void fail(const std::string& what, int error, const char* remedy) const;
 
   const std::string directory_;
   const std::int64_t max_bytes_;

@@ -70,7 +70,11 @@ void set_determinism_check(CheckpointOptions& options, py::handle check) {
     options.determinism_check = DeterminismCheck::kCallback;
     options.determinism_fn = PythonDescription(py::reinterpret_borrow<py::object>(check));
   } else {
-    options.determinism_check = determinism_check_from_string(py::cast<std::string>(check));
+    const auto name = py::cast<std::string>(check);
+    if (name == name_of(DeterminismCheck::kCallback)) {
+      throw py::value_error("determinism_check takes the function itself, not 'callback'");
+    }
+    options.determinism_check = determinism_check_from_string(name);
     options.determinism_fn = {};
   }
 }

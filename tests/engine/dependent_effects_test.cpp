@@ -283,5 +283,30 @@ TEST_F(DependentEffectsTest, StopEarlyBehindAFunctionsResult) {
   EXPECT_EQ(calls_behind, 1);
 }
 
+// As a pool of memory that regions fill in turn. Writes through data() are not counted.
+TEST_F(DependentEffectsTest, NoticeThatAnotherRegionHasFilledTheSamePool) {
+  const at::Tensor x = leaf({4, 4});
+  for (const bool counts : {true, false}) {
+    const at::Tensor pool = at::ones({4, 4}).clone();
+    const auto fill = [&](double value) {
+      const at::NoGradGuard no_grad;
+      (counts ? pool : pool.variable_data()).fill_(value);
+    };
+    const auto region = [&](const at::Tensor& h, double value) {
+      const auto code = [&fill, &pool, value](const at::Tensor& t) {
+        fill(value);
+        return t.sin().mm(pool).exp();
+      };
+      return checkpoint({.name = "pooled"}, code, h);
+    };
+    const at::Tensor y = region(region(x, 2), 3);
+    watch(y);
+    EXPECT_THROW(y.sum().backward(), MutationError) << counts;
+    const at::Tensor alone = region(x, 2);  // nothing has written since
+    const at::Tensor expected = at::exp(x.sin().mm(at::full({4, 4}, 2.0)));
+    expect_same_bits(gradients(alone, {x}), gradients(expected, {x}));
+  }
+}
+
 }  // namespace
 }  // namespace reprise::testing::dependent_effects_test
