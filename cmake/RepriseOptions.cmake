@@ -65,8 +65,8 @@ if(REPRISE_PROFILE)
     list(APPEND _reprise_profile -fprofile-update=prefer-atomic)
   else()
     # Code that the profile has not seen, or that differs between versions of LibTorch, is no error.
-    list(APPEND _reprise_profile -fprofile-correction -Wno-missing-profile -Wno-coverage-mismatch
-         -Wno-error)
+    list(APPEND _reprise_profile -fprofile-correction -Wno-missing-profile -Wno-coverage-mismatch)
+    set(REPRISE_WERROR OFF)
   endif()
   add_compile_options(${_reprise_profile})
   add_link_options(${_reprise_profile})
