@@ -289,7 +289,8 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     }
     if (!change_ && reads[i].sample != 0 && is_dense_cpu(tensor) &&
         sample_elements(tensor) != reads[i].sample) {
-      report(", whose memory holds other values than forward read there");
+      report(is_wrapped(tensor) ? ", whose memory (from_blob) holds" : ", whose memory holds",
+             " other values than forward read there");
     }
   }
 }

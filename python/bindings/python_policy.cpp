@@ -91,6 +91,18 @@ PythonArguments to_python(const c10::FunctionSchema& schema, std::span<const c10
   return arguments;
 }
 
+// None, an object, or a tuple, as torch.ops returns them.
+py::object output_to_python(std::span<const c10::IValue> outputs) {
+  if (outputs.size() == 1) {
+    return torch::jit::toPyObject(outputs.front());
+  }
+  py::list all;
+  for (const c10::IValue& output : outputs) {
+    all.append(torch::jit::toPyObject(output));
+  }
+  return all.empty() ? py::object(py::none()) : py::tuple(all);
+}
+
 struct PythonOperator {
   const c10::FunctionSchema* schema;
   py::handle overload;  // torch.ops..., which lives as long as the process
@@ -135,7 +147,8 @@ class PythonPolicy final : public Policy {
         py::arg("region") = context.region(),
         py::arg("scopes") =
             std::vector<std::string>(context.scopes().begin(), context.scopes().end()),
-        py::arg("output_bytes") = context.output_bytes());
+        py::arg("output_bytes") = context.output_bytes(),
+        py::arg("op_output") = output_to_python(context.outputs()));
     if (!context.name().empty()) {
       return to_answer(function_(first, py::none()));
     }

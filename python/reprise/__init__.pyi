@@ -30,6 +30,7 @@ class SelectiveCheckpointContext:
     region: str
     scopes: tuple[str, ...]
     output_bytes: int
+    op_output: object
     def __init__(
         self,
         is_recompute: bool = ...,
@@ -37,6 +38,7 @@ class SelectiveCheckpointContext:
         region: str = ...,
         scopes: tuple[str, ...] = ...,
         output_bytes: int = ...,
+        op_output: object = ...,
     ) -> None: ...
 
 class CheckpointOptions:

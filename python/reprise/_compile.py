@@ -90,7 +90,10 @@ def _policy_for_torch(policy_fn_or_list):
         return [_overload(op) if isinstance(op, str) else op for op in policy_fn_or_list]
 
     def ask(context, op, *args, **kwargs):
-        own = _policies.SelectiveCheckpointContext(is_recompute=context.is_recompute)
+        own = _policies.SelectiveCheckpointContext(
+            is_recompute=context.is_recompute,
+            op_output=getattr(context, "op_output", None),  # of torch 2.12
+        )
         return policy_fn_or_list(own, op, *args, **kwargs)
 
     return ask

@@ -20,7 +20,8 @@ class SelectiveCheckpointContext:
 
     `is_recompute` is always False: policies are asked in forward only. `name` is that given by
     `reprise.name()`, if the policy is asked because of it (its operator is None then); `scopes` are
-    the names of the `name_scope`s around the call, outermost first.
+    the names of the `name_scope`s around the call, outermost first. `op_output` is the operator's
+    result, or the named value.
     """
 
     is_recompute: bool = False
@@ -28,6 +29,7 @@ class SelectiveCheckpointContext:
     region: str = ""
     scopes: tuple = ()
     output_bytes: int = 0
+    op_output: object = None
 
 
 def find_overload(name, overload):

@@ -94,10 +94,12 @@ def test_what_a_policy_is_told():
     assert list(context.scopes) == ["outer", "inner"]
     assert context.output_bytes == 36
     assert context.is_recompute is False
+    assert torch.equal(context.op_output, torch.addmm(x, x, x, beta=2))
     assert kwargs == {"beta": 2}
     assert [tuple(arg.shape) for arg in args] == [(3, 3)] * 3
     assert asked[1][2][1:] == ([0], True)
     assert asked[2][0].name == "total"
+    assert torch.equal(asked[1][0].op_output, context.op_output.sum(0, keepdim=True))
     y.sum().backward()
     assert len(asked) == 4, "a policy is asked in forward only"
 
