@@ -82,8 +82,11 @@ TEST_F(SwigluBudgetTest, ASmallerBudgetNeverTakesMoreMemory) {
     // The smallest one may be too small for a step of which nothing is known, but not for a plan.
     EXPECT_TRUE(step_fits(budget) || part == kParts.back());
     // The second of these follows its plan for the first time, and the third knows what the plan
-    // has left out.
-    for (int i = 0; i < 3; ++i) {
+    // has left out, unless the times of the step have led to another plan.
+    const auto is_predicted = [&budget] {
+      return budget.last_step()->peak_bytes == budget.last_step()->predicted_peak_bytes;
+    };
+    for (int i = 0; i < 3 || (i < 8 && !is_predicted()); ++i) {
       ASSERT_TRUE(step_fits(budget));
       EXPECT_TRUE(budget.last_step()->is_planned());
       EXPECT_LE(budget.last_step()->peak_bytes, before_ + bytes_for(part));
