@@ -54,7 +54,6 @@ std::shared_ptr<BackgroundEntry> BackgroundOffloader::owned(
 
 void BackgroundOffloader::send_oldest() {
   while (const auto oldest = take_oldest()) {
-    const BackgroundEntry::Work work(*oldest);
     send(*oldest);
   }
 }
@@ -76,24 +75,45 @@ std::shared_ptr<BackgroundEntry> BackgroundOffloader::take_oldest() {
   return oldest;
 }
 
+// The caller has begun the work, which ends before another thread may begin its own.
 void BackgroundOffloader::send(BackgroundEntry& entry) {
   try {
-    auto place = find_place(entry);
-    if (!place) {
-      entry.forward();
-      return;
+    auto place = find_place_or_forward(entry);
+    if (place) {
+      start_flight(entry, std::move(place));
     }
-    const Lock lock(mutex_);
-    entry.place_ = std::move(place);
-    entry.state_ = BackgroundEntry::State::kInFlight;
-    queue_.start_flight(entry);
   } catch (...) {
     const Lock lock(mutex_);
     queue_.add_first(entry);
     entry.state_ = BackgroundEntry::State::kResident;
     throw;
   }
-  run_in_background([weak = entry.weak_from_this()] { BackgroundEntry::write(weak); });
+}
+
+std::unique_ptr<Place> BackgroundOffloader::find_place_or_forward(BackgroundEntry& entry) {
+  const BackgroundEntry::Work work(entry);
+  auto place = find_place(entry);
+  if (!place) {
+    entry.forward();
+  }
+  return place;
+}
+
+// Its owners may be gone by now; then the background finds nothing to do.
+void BackgroundOffloader::start_flight(BackgroundEntry& entry, std::unique_ptr<Place> place) {
+  {
+    const Lock lock(mutex_);
+    entry.place_ = std::move(place);
+    entry.state_ = BackgroundEntry::State::kInFlight;
+    queue_.start_flight(entry);
+  }
+  try {
+    run_in_background([weak = entry.weak_from_this()] { BackgroundEntry::write(weak); });
+  } catch (...) {
+    const Lock lock(mutex_);
+    queue_.end_flight(entry);
+    throw;
+  }
 }
 
 std::unique_ptr<Place> BackgroundOffloader::find_place(const BackgroundEntry& entry) {

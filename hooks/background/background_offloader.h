@@ -191,6 +191,8 @@ class BackgroundOffloader : public std::enable_shared_from_this<BackgroundOffloa
   void send_oldest();
   std::shared_ptr<BackgroundEntry> take_oldest();
   void send(BackgroundEntry& entry);
+  std::unique_ptr<Place> find_place_or_forward(BackgroundEntry& entry);
+  void start_flight(BackgroundEntry& entry, std::unique_ptr<Place> place);
   std::unique_ptr<Place> find_place(const BackgroundEntry& entry);
   void wait_for_room();
   std::int64_t in_flight_bytes();
