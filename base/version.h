@@ -17,8 +17,8 @@
 
 #include "reprise/base/export.h"
 
-#define REPRISE_VERSION_MAJOR 0
-#define REPRISE_VERSION_MINOR 1
+#define REPRISE_VERSION_MAJOR 1
+#define REPRISE_VERSION_MINOR 0
 #define REPRISE_VERSION_PATCH 0
 
 // Major, minor and patch as one number: two decimal digits for each of the last two.

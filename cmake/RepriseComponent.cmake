@@ -18,6 +18,19 @@ function(_reprise_link to link)
   file(CREATE_LINK "${to}" "${link}" SYMBOLIC)
 endfunction()
 
+# Exports the interface under a version of its own, so that two versions in one process do not
+# replace each other's symbols, and nothing else: no instantiations of the standard library's templates.
+function(_reprise_version_symbols target)
+  set(script "${PROJECT_BINARY_DIR}/package/reprise.map")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/reprise.map.in" "${script}" @ONLY)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${script}")
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${script}")
+  if(REPRISE_BUNDLE_DEPENDENCIES)
+    # DT_RPATH, unlike DT_RUNPATH, holds for the dependencies of dependencies.
+    target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+  endif()
+endfunction()
+
 # reprise_component(NAME rng
 #   SOURCES rng_state.cpp
 #   PUBLIC_HEADERS rng_state.h
@@ -49,10 +62,14 @@ function(reprise_component)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH "$ORIGIN"
     REPRISE_PUBLIC_HEADERS "${ARG_PUBLIC_HEADERS}")
+  if(BUILD_SHARED_LIBS)
+    _reprise_version_symbols(${target})
+  endif()
   set_property(GLOBAL APPEND PROPERTY REPRISE_COMPONENTS ${ARG_NAME})
 
   if(REPRISE_INSTALL)
-    install(TARGETS ${target} EXPORT repriseTargets)
+    install(TARGETS ${target} EXPORT repriseTargets
+            RUNTIME_DEPENDENCY_SET reprise_dependencies)
     set(destination "${CMAKE_INSTALL_INCLUDEDIR}/reprise/${ARG_NAME}")
     install(FILES ${ARG_PUBLIC_HEADERS} DESTINATION "${destination}")
     foreach(header IN LISTS ARG_INSTALLED_PRIVATE_HEADERS)

@@ -36,4 +36,30 @@ install(FILES "${PROJECT_BINARY_DIR}/package/reprise-config.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/Findxxhash.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake"
         DESTINATION "${REPRISE_PACKAGE_DIR}")
-install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION "${REPRISE_PACKAGE_DIR}")
+if(BUILD_SHARED_LIBS)
+  set(linkage shared)
+else()
+  set(linkage static)
+endif()
+install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION "${REPRISE_PACKAGE_DIR}"
+        FILE reprise-${linkage}-targets.cmake)
+install(FILES LICENSE CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+if(BUILD_SHARED_LIBS)
+  set(REPRISE_PKGCONFIG_LIBTORCH "${LibTorch_ROOT_DIR}" CACHE PATH
+      "LibTorch that reprise.pc names where its user names none")
+  get_property(REPRISE_PKGCONFIG_LIBS GLOBAL PROPERTY REPRISE_COMPONENTS)
+  list(REVERSE REPRISE_PKGCONFIG_LIBS)
+  list(TRANSFORM REPRISE_PKGCONFIG_LIBS PREPEND "-lreprise_")
+  list(JOIN REPRISE_PKGCONFIG_LIBS " " REPRISE_PKGCONFIG_LIBS)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/reprise.pc.in" "${PROJECT_BINARY_DIR}/package/reprise.pc"
+                 @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/package/reprise.pc"
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()
+if(BUILD_SHARED_LIBS AND REPRISE_BUNDLE_DEPENDENCIES)
+  install(RUNTIME_DEPENDENCY_SET reprise_dependencies
+          PRE_EXCLUDE_REGEXES ".*"
+          PRE_INCLUDE_REGEXES "^lib(absl_.*|xxhash|lz4|zstd)[.]so"
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT bundled)
+endif()

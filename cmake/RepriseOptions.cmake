@@ -9,12 +9,16 @@ option(REPRISE_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(REPRISE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(REPRISE_BUILD_PYTHON "Build the Python package, for the Python that is found" OFF)
 option(REPRISE_INSTALL "Generate the install rules" ${PROJECT_IS_TOP_LEVEL})
+option(REPRISE_BUNDLE_DEPENDENCIES
+       "Install the shared libraries of abseil, xxHash, LZ4 and Zstandard beside shared ones of ours" OFF)
 option(REPRISE_WERROR "Treat compiler warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 
 set(REPRISE_SANITIZER "" CACHE STRING
     "Sanitizers to build with: address, undefined, address,undefined or thread")
 set_property(CACHE REPRISE_SANITIZER PROPERTY STRINGS
              "" "address" "undefined" "address,undefined" "thread")
+
+option(REPRISE_FUZZ "Of the tests, build the fuzz targets alone, with libFuzzer: needs Clang" OFF)
 
 set(REPRISE_PROFILE "" CACHE STRING
     "Profile-guided optimisation by GCC: GENERATE a profile in REPRISE_PROFILE_DIR, or USE it")
@@ -51,6 +55,13 @@ if(REPRISE_SANITIZER)
   endif()
   add_compile_options(${_reprise_sanitize} -fno-omit-frame-pointer)
   add_link_options(${_reprise_sanitize})
+endif()
+
+if(REPRISE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "REPRISE_FUZZ needs Clang, whose libFuzzer it is")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # The profile names objects by their paths in the build folder: another build folder may use it.

@@ -2,7 +2,9 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/activation_checkpointing_config.h"
 
+#include <cstdint>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -20,18 +22,27 @@ constexpr const char* kSection = "activation_checkpointing";
   throw std::invalid_argument("[checkpoint.from_json] " + what);
 }
 
+// A text may nest arrays as deep as it is long: dump() of one would overflow the stack.
+std::string described(const Json& value) {
+  return value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
+}
+
 using Field = std::variant<bool*, std::optional<std::int64_t>*>;
 
 void set(bool& field, const std::string& key, const Json& value) {
   if (!value.is_boolean()) {
-    refuse_json(key + " is " + value.dump() + "; it must be true or false");
+    refuse_json(key + " is " + described(value) + "; it must be true or false");
   }
   field = value.get<bool>();
 }
 
 void set(std::optional<std::int64_t>& field, const std::string& key, const Json& value) {
   if (!value.is_number_integer()) {
-    refuse_json(key + " is " + value.dump() + "; it must be an integer or null");
+    refuse_json(key + " is " + described(value) + "; it must be an integer or null");
+  }
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMax) {
+    refuse_json(key + " is " + value.dump() + "; it must be at most " + std::to_string(kMax));
   }
   field = value.get<std::int64_t>();
 }
@@ -66,12 +77,12 @@ ActivationCheckpointingConfig ActivationCheckpointingConfig::from_json(std::stri
   Json whole;
   try {
     whole = Json::parse(json);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // also of a number that is too large
     refuse_json(std::string("this is no JSON: ") + error.what());
   }
   const Json& section = whole.is_object() && whole.contains(kSection) ? whole[kSection] : whole;
   if (!section.is_object()) {
-    refuse_json(std::string(kSection) + " is " + section.dump() + "; it must be an object");
+    refuse_json(std::string(kSection) + " is " + described(section) + "; it must be an object");
   }
   ActivationCheckpointingConfig config;
   set_fields(config, section);

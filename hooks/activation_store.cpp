@@ -37,14 +37,14 @@ bool ActivationStore::copies_on_device(const at::Tensor& /*tensor*/) const { ret
 
 std::shared_ptr<ActivationStore> ActivationStore::followed_by(std::shared_ptr<ActivationStore>) {
   throw std::invalid_argument(
-      "[stores] this store hands nothing on, so that no other can follow it; put it last in a row "
-      "of stores");
+      "[stores] this store passes no tensor to another one, so none can follow it; put it last in "
+      "the chain");
 }
 
 std::shared_ptr<ActivationStore> operator|(const std::shared_ptr<ActivationStore>& first,
                                            std::shared_ptr<ActivationStore> next) {
   if (first == nullptr || next == nullptr) {
-    throw std::invalid_argument("[stores] a row of stores contains a null pointer");
+    throw std::invalid_argument("[stores] a chain of stores contains a null pointer");
   }
   return first->followed_by(std::move(next));
 }

@@ -91,7 +91,7 @@ std::string first_host(const std::string& name, const std::string& list) {
     host += list.substr(at + 1, end - at - 1);
     at = close;
   }
-  if (host.empty()) {
+  if (host.empty() || host.find_first_of("[]") != std::string::npos) {
     refuse(name + " is '" + list + "', which names no host; set MASTER_ADDR instead");
   }
   return host;

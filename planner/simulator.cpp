@@ -182,10 +182,10 @@ Simulation Simulator::run(const Plan& plan) const {
 
 std::vector<ScheduledRun> Simulator::schedule(const Plan& plan) const {
   const SimulatedStep step(trace(), stores(), impl_->facts, plan);
-  if (!step.is_valid()) {
+  const std::vector<Run>& runs = step.execution().runs();
+  if (!step.is_valid() || runs.empty()) {
     return {};
   }
-  const std::vector<Run>& runs = step.execution().runs();
   std::vector<ScheduledRun> schedule(runs.size());
   for (std::size_t run = 0; run < runs.size(); ++run) {
     schedule[run].op = runs[run].op;

@@ -45,7 +45,10 @@ class Validator {
     const Operator& each = trace_.operators[op];
     require(std::isfinite(each.seconds) && each.seconds >= 0, "operator", op,
             "has a time that is negative or not finite");
+    seconds_ += each.seconds;
+    require(seconds_ <= 0x1p60, "operator", op, "brings the time of the trace above 2^60 seconds");
     require(each.workspace_bytes >= 0, "operator", op, "has a negative workspace");
+    add_bytes("operator", op, each.workspace_bytes);
     for (const ValueId value : each.reads) {
       require(value >= 0 && value < values(), "operator", op, "reads a value that does not exist");
       check_read(op, value);
@@ -73,6 +76,7 @@ class Validator {
   void check_value(ValueId value) {
     const Value& each = trace_.values[value];
     require(each.bytes >= 0, "value", value, "has negative bytes");
+    add_bytes("value", value, each.bytes);
     require(each.released == kNone ||
                 (each.released >= producer_[value] && each.released >= 0 && each.released < size()),
             "value", value, "is released before it is made, or by no operator");
@@ -88,6 +92,13 @@ class Validator {
     is_taken_[each.overwrites] = true;
   }
 
+  // Sums of them must not overflow: a plan may have a value twice, and run an operator often.
+  void add_bytes(const char* what, std::int32_t number, std::int64_t bytes) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
+    require(bytes <= kMost - bytes_, what, number, "brings the bytes of the trace above 2^60");
+    bytes_ += bytes;
+  }
+
   static void require(bool holds, const char* what, std::int32_t number, const char* reason) {
     if (!holds) {
       throw std::invalid_argument("trace: " + std::string(what) + ' ' + std::to_string(number) +
@@ -99,6 +110,8 @@ class Validator {
   std::vector<OperatorId> producer_;
   std::vector<bool> is_made_;
   std::vector<bool> is_taken_;
+  double seconds_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ struct REPRISE_API Trace {
   double seconds() const;
 
   // Throws std::invalid_argument, with the number of the operator or value, unless
-  //   - ids exist, bytes and times are finite and not negative,
+  //   - ids exist, bytes and times are finite and not negative, all of either at most 2^60,
   //   - a value is made at most once, before it is read, and released no earlier than it is made,
   //   - an operator of forward reads values that the program holds at that time, and one of
   //   backward

@@ -8,9 +8,9 @@ from summaries import write_part
 from tables import table
 
 SIDES = {
-    "aot_eager": ("torch.compile, aot_eager", "tab:orange", "^"),
-    "inductor": ("torch.compile, inductor", "tab:red", "o"),
-    "ours": ("Reprise", "tab:blue", "s"),
+    "aot_eager": "torch.compile, aot_eager",
+    "inductor": "torch.compile, inductor",
+    "ours": "Reprise",
 }
 NO_BUDGET = "1.0"
 GRADIENT_LIMIT = 1e-3  # that compiled steps may differ by: fused kernels round differently
@@ -66,7 +66,7 @@ def failures(found):
     for side, entries in found["sides"].items():
         for budget, entry in entries.items():
             if failed(entry):
-                yield f"- {SIDES[side][0]}, {budget}: `{entry['failed']}`"
+                yield f"- {SIDES[side]}, {budget}: `{entry['failed']}`"
 
 
 def warm_up_text(found):
@@ -76,7 +76,7 @@ def warm_up_text(found):
         good = [entry for entry in entries.values() if not failed(entry)]
         if good:
             seconds = np.median([entry["warm_up_seconds"] for entry in good])
-            parts.append(f"{seconds:.1f} s ({SIDES[side][0]})")
+            parts.append(f"{seconds:.1f} s ({SIDES[side]})")
     return f"Compiling, or planning, and the steps for it, median: {', '.join(parts)}."
 
 
@@ -102,7 +102,7 @@ def model_parts(model, found):
     plain = found["plain"]
     headers = ["budget"]
     for side in found["sides"]:
-        headers += [f"{SIDES[side][0]}: peak", "step"]
+        headers += [f"{SIDES[side]}: peak", "step"]
     yield f"### {model} within budgets"
     yield (
         f"The plain step: {plain['peak_bytes'] / 2**20:.1f} MiB at the peak, "
@@ -120,7 +120,8 @@ def budget_report(results):
         "## Budgets of memory",
         f"Measured on {machine['date']}: {machine['cpu']}, one thread, torch {machine['torch']}; "
         f"{results['seconds'] / 60:.0f} minutes. [Raw figures](benchmarks/budgets.json).",
-        "![budgets](benchmarks/budgets.svg)",
+        "![Above, the peak that a step has by the budget asked for: Reprise's is on the diagonal. "
+        "Below, the time of a step by its peak](benchmarks/budgets.svg)",
         "gpt has six blocks with explicit attention and dropout; swiglu has 32 with fused "
         "attention and a gated layer, as in "
         "[pytorch#197838](https://github.com/pytorch/pytorch/issues/197838); resnet is the one "

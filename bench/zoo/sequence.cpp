@@ -19,7 +19,7 @@ at::Tensor joined(const at::Tensor& heads) {
   return heads.transpose(1, 2).reshape({heads.size(0), heads.size(2), -1});
 }
 
-// Steps of an LSTM in chunks, with the state handed on; after Zaremba et al. 2014.
+// Steps of an LSTM in chunks, with the state passed along; after Zaremba et al. 2014.
 struct Lstm : Model {
   explicit Lstm(std::int64_t scale) : words(torch::randint(kWords, {32, 2 * scale})) {
     embedding = register_module("embedding", nn::Embedding(kWords, kWidth));

@@ -33,7 +33,7 @@ struct MemoryPeak {
   std::int64_t current_bytes;  // as far as has been counted
 };
 
-// Is told of each block of a device, on the thread that allocates or frees it, perhaps under a lock
+// Receives each block of a device, on the thread that allocates or frees it, perhaps under a lock
 // of its allocator.
 class BlockObserver {
  public:

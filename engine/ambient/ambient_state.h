@@ -16,13 +16,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "reprise/base/export.h"
 #include "reprise/engine/ambient/compute_modes.h"
 
 namespace reprise::engine_internal {
 
 // A small value. Thread-compatible.
-class REPRISE_API AmbientState {
+class AmbientState {
  public:
   // Returns the state of the calling thread, and of the process for default dtype, deterministic
   // mode and MathModes. Does not initialise an idle device, which is omitted.
@@ -65,7 +64,7 @@ class REPRISE_API AmbientState {
 //
 // Autocast's cache of weight casts is empty when the body starts, and entries of the body are
 // dropped after it (clear_autocast_cache_if_enabled).
-class [[nodiscard]] REPRISE_API AmbientStateGuard {
+class [[nodiscard]] AmbientStateGuard {
  public:
   // Whether the body may change the state, which must then be queried again after it.
   enum class Body : std::uint8_t { kMayChange, kRestores };
@@ -90,7 +89,7 @@ class [[nodiscard]] REPRISE_API AmbientStateGuard {
 // other code under autocast its cached casts, never its correctness. Forward uses the cache
 // unchanged, because two uses of a weight that share a cast add their gradients in the lower
 // precision, as without a region. The nesting count is unchanged.
-REPRISE_API void clear_autocast_cache_if_enabled();
+void clear_autocast_cache_if_enabled();
 
 }  // namespace reprise::engine_internal
 

@@ -14,11 +14,9 @@
 #include <memory>
 #include <vector>
 
-#include "reprise/base/export.h"
-
 namespace reprise::engine_internal {
 
-class REPRISE_API MathModes {
+class MathModes {
  public:
   using Ptr = std::shared_ptr<const MathModes>;
 

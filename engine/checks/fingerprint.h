@@ -10,8 +10,6 @@
 
 #include <cstdint>
 
-#include "reprise/base/export.h"
-
 namespace reprise::engine_internal {
 
 // Depends on every bit of every element and on the element's place in row-major order; not on
@@ -25,7 +23,7 @@ namespace reprise::engine_internal {
 // the tensor is bounded by about 32 MiB, whatever the strides.
 //
 // Call in no-grad mode. Draws no random numbers. A value; thread-compatible.
-class REPRISE_API Fingerprint {
+class Fingerprint {
  public:
   Fingerprint() = default;
 

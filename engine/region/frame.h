@@ -21,7 +21,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
-#include "reprise/base/export.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/region/session.h"
@@ -29,7 +28,7 @@
 
 namespace reprise::engine_internal {
 
-class REPRISE_API Frame : public std::enable_shared_from_this<Frame> {
+class Frame : public std::enable_shared_from_this<Frame> {
  public:
   explicit Frame(RegionRecord record);
   // To be called once, before forward runs.

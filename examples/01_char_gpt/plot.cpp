@@ -3,21 +3,23 @@
 #include "plot.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iomanip>
+#include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "memory.h"
 
 namespace char_gpt {
 namespace {
 
-// Okabe and Ito's palette, which colour-blind readers can tell apart.
-constexpr std::array<const char*, 7> kColors = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                "#E69F00", "#56B4E9", "#000000"};
-
-const char* color_of(std::size_t curve) { return kColors[curve % kColors.size()]; }
+// Of Okabe and Ito's palette, which colour-blind readers can tell apart.
+constexpr const char* kBlue = "#0072B2";
+constexpr const char* kGrey = "#BBBBBB";
+constexpr const char* kDarkGrey = "#444444";
 
 void write_csv(const std::vector<Measurement>& measurements, const std::filesystem::path& path) {
   std::ofstream csv(path);
@@ -39,57 +41,159 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// The curves as gnuplot's here-documents $curve0, $curve1, ...
-void add_curves(const std::vector<const Measurement*>& drawn, std::ostream& script) {
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    script << "$curve" << i << " << END\n";
-    for (const LiveSample& sample : drawn[i]->curve) {
-      script << sample.time_ms << ' ' << to_mebibytes(sample.bytes) << '\n';
+bool has_less_bytes(const LiveSample& a, const LiveSample& b) { return a.bytes < b.bytes; }
+
+// The lowest and the highest sample of each stretch of time.
+std::vector<LiveSample> thinned(const std::vector<LiveSample>& curve, double stretch_ms) {
+  std::vector<LiveSample> result;
+  for (auto begin = curve.begin(); begin != curve.end();) {
+    const double end_ms = begin->time_ms + stretch_ms;
+    const auto end = std::find_if(std::next(begin), curve.end(), [&](const LiveSample& sample) {
+      return sample.time_ms >= end_ms;
+    });
+    const auto [lowest, highest] = std::minmax_element(begin, end, has_less_bytes);
+    result.push_back(*std::min(lowest, highest));
+    result.push_back(*std::max(lowest, highest));
+    begin = end;
+  }
+  result.push_back(curve.back());
+  return result;
+}
+
+// Of 1, 2, 5, 10, ..., the least that makes no more than four steps of `length`.
+double tick_step(double length) {
+  const double least = length / 4;
+  const double decade = std::pow(10, std::floor(std::log10(least)));
+  for (const double digit : {1.0, 2.0, 5.0}) {
+    if (digit * decade >= least) {
+      return digit * decade;
     }
-    script << "END\n$end_of_forward" << i << " << END\n"
-           << drawn[i]->after_forward.time_ms << ' ' << to_mebibytes(drawn[i]->after_forward.bytes)
-           << "\nEND\n";
   }
+  return 10 * decade;
 }
 
-std::string plot_command(const std::vector<const Measurement*>& drawn) {
-  std::ostringstream command;
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    const double end_of_forward_ms = drawn[i]->after_forward.time_ms;
-    command << "set arrow from " << end_of_forward_ms << ", graph 0 to " << end_of_forward_ms
-            << ", graph 1 nohead back lw 1.2 dt 2 lc rgb '" << color_of(i) << "'\n";
-  }
-  command << "plot ";
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    command << "$curve" << i << " using 1:2 with steps lw 2 lc rgb '" << color_of(i) << "' title "
-            << quoted(drawn[i]->variant->name) << ", $end_of_forward" << i
-            << " using 1:2 with points pt 7 ps 1.1 lc rgb '" << color_of(i) << "' notitle, ";
-  }
-  command << "NaN with linespoints lw 1.2 dt 2 pt 7 ps 1.1 lc rgb '#666666' "
-          << "title 'end of forward'\n";
-  return command.str();
+int column_count(std::size_t panels) {
+  constexpr int kMost = 3;
+  return panels == 4 ? 2 : std::min(static_cast<int>(panels), kMost);
 }
 
-std::string gnuplot_script(const std::vector<const Measurement*>& drawn,
-                           const std::string& subtitle, const std::filesystem::path& folder) {
-  std::ostringstream script;
-  add_curves(drawn, script);
-  script << "set title \"{/:Bold Live tensor bytes over one training step}\\n{/*0.85 " << subtitle
-         << "}\"\n"
-         << "set xlabel 'time since the start of the step (ms)'\n"
-         << "set ylabel 'live bytes above the start of the step (MiB)'\n"
-         << "set xrange [0:*]\nset yrange [0:*]\nset offsets 0, 0, graph 0.05, 0\n"
-         << "set border 3 lc rgb '#444444'\nset tics nomirror out\n"
-         << "set grid ytics lt 1 lw 1 lc rgb '#d0d0d0'\n"
-         << "set key inside top right opaque samplen 2 noenhanced\n"
-         << "set terminal pngcairo size 1200,700 font 'Sans,13' background '#ffffff'\n"
-         << "set output " << quoted((folder / "live_bytes.png").string()) << '\n'
-         << plot_command(drawn)
-         << "unset arrow\nset terminal svg size 1000,600 font 'Sans,13' background '#ffffff'\n"
-         << "set output " << quoted((folder / "live_bytes.svg").string()) << '\n'
-         << plot_command(drawn) << "set output\n";
-  return script.str();
-}
+// A panel per variant, in each of which the same curve, if there is a variant "none", is grey.
+class Panels {
+ public:
+  Panels(const std::vector<const Measurement*>& drawn, std::string subtitle)
+      : drawn_(drawn),
+        subtitle_(std::move(subtitle)),
+        columns_(column_count(drawn.size())),
+        rows_((static_cast<int>(drawn.size()) + columns_ - 1) / columns_) {
+    for (const Measurement* measurement : drawn) {
+      longest_ms_ = std::max(longest_ms_, measurement->curve.back().time_ms);
+      highest_ = std::max(highest_, peak(*measurement));
+    }
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      baseline_ = drawn[i]->variant->name == "none" ? static_cast<int>(i) : baseline_;
+    }
+  }
+
+  std::string script(const std::filesystem::path& folder) {
+    add_curves();
+    script_ << std::fixed << std::setprecision(4) << "set xrange [0:" << longest_ms_
+            << "]\nset yrange [0:" << 1.25 * highest_ << "]\nset border 3 lc rgb '" << kDarkGrey
+            << "'\nset tics nomirror out scale 0.6\nset xtics " << tick_step(longest_ms_)
+            << "\nset style fill solid 0.3\n"
+            << "set grid ytics lt 1 lw 1 lc rgb '#E4E4E4'\nunset key\n";
+    draw("pngcairo size " + size(1.4) + " font 'Sans,14'", folder / "live_bytes.png");
+    draw("svg size " + size(1) + " dynamic font 'sans-serif,13'", folder / "live_bytes.svg");
+    return script_.str();
+  }
+
+ private:
+  static constexpr int kWidth = 900;  // of the picture, in pixels of the SVG, as all below
+  static constexpr int kPanelHeight = 170;
+  static constexpr int kAbove = 96;
+  static constexpr int kBelow = 64;
+  static constexpr int kBetween = 36;
+  static constexpr int kStretches = 200;  // of the time, that a panel's width can tell apart
+
+  static double peak(const Measurement& measurement) {
+    const std::vector<LiveSample>& curve = measurement.curve;
+    return to_mebibytes(std::max_element(curve.begin(), curve.end(), has_less_bytes)->bytes);
+  }
+
+  int height() const { return kAbove + rows_ * kPanelHeight + (rows_ - 1) * kBetween + kBelow; }
+
+  std::string size(double scale) const {
+    return std::to_string(static_cast<int>(scale * kWidth)) + ',' +
+           std::to_string(static_cast<int>(scale * height()));
+  }
+
+  // The curves as gnuplot's here-documents $curve0, $curve1, ...
+  void add_curves() {
+    for (std::size_t i = 0; i < drawn_.size(); ++i) {
+      script_ << "$curve" << i << " << END\n";
+      for (const LiveSample& sample : thinned(drawn_[i]->curve, longest_ms_ / kStretches)) {
+        script_ << sample.time_ms << ' ' << to_mebibytes(sample.bytes) << '\n';
+      }
+      script_ << "END\n";
+    }
+  }
+
+  // Above all panels, `line` from 0 on.
+  void add_heading(int line, const std::string& text, const std::string& style) {
+    script_ << "set label " << line + 1 << ' ' << quoted(text) << " at screen 0.5, screen "
+            << 1 - (16.0 + 20 * line) / height() << " center " << style << '\n';
+  }
+
+  void draw(const std::string& terminal, const std::filesystem::path& file) {
+    const std::string muted = std::string("textcolor rgb '") + kDarkGrey + "'";
+    script_ << "set terminal " << terminal << " background '#ffffff' noenhanced\nset output "
+            << quoted(file.string()) << '\n';
+    add_heading(0, "Live tensor bytes over one training step, above those before it", "font ',16'");
+    add_heading(1, subtitle_, muted);
+    add_heading(2,
+                std::string(baseline_ < 0 || drawn_.size() == 1 ? "" : "grey: none; ") +
+                    "dotted: end of forward",
+                muted);
+    script_ << "set multiplot layout " << rows_ << ',' << columns_
+            << " margins screen 0.07, screen 0.985, screen "
+            << static_cast<double>(kBelow) / height() << ", screen "
+            << 1 - static_cast<double>(kAbove) / height() << " spacing screen 0.025, screen "
+            << static_cast<double>(kBetween) / height() << '\n';
+    for (std::size_t i = 0; i < drawn_.size(); ++i) {
+      draw_panel(static_cast<int>(i));
+      script_ << "unset label 1\nunset label 2\nunset label 3\n";
+    }
+    script_ << "unset multiplot\nset output\n";
+  }
+
+  void draw_panel(int i) {
+    const Measurement& measurement = *drawn_[i];
+    const double forward_ms = measurement.after_forward.time_ms;
+    const bool is_lowest = i + columns_ >= static_cast<int>(drawn_.size());
+    const bool is_first = i % columns_ == 0;
+    script_ << "set title " << quoted(measurement.label) << " font ',14' offset 0,-0.6\n"
+            << "set xlabel '" << (is_lowest ? "time of the step (ms)" : "")
+            << "' offset 0,0.4\nset format x '" << (is_lowest ? "%g" : "") << "'\nset ylabel '"
+            << (is_first ? "MiB" : "") << "' offset 1,0\nset format y '" << (is_first ? "%g" : "")
+            << "'\nset arrow 1 from " << forward_ms << ", graph 0 to " << forward_ms
+            << ", graph 1 nohead front lw 1.2 dt 3 lc rgb '" << kDarkGrey << "'\nset label 4 'peak "
+            << std::lround(peak(measurement))
+            << " MiB' at graph 0.98, graph 0.94 right front textcolor rgb '" << kBlue << "'\nplot ";
+    if (baseline_ >= 0 && i != baseline_) {
+      script_ << "$curve" << baseline_ << " using 1:2 with steps lw 1.3 lc rgb '" << kGrey << "', ";
+    }
+    script_ << "$curve" << i << " using 1:2 with fillsteps fc rgb '" << kBlue << "', $curve" << i
+            << " using 1:2 with steps lw 1.6 lc rgb '" << kBlue << "'\n";
+  }
+
+  const std::vector<const Measurement*>& drawn_;
+  const std::string subtitle_;
+  const int columns_;
+  const int rows_;
+  double longest_ms_ = 0;
+  double highest_ = 0;  // of all peaks, in MiB
+  int baseline_ = -1;   // the panel of the variant "none"
+  std::ostringstream script_;
+};
 
 }  // namespace
 
@@ -106,7 +210,7 @@ std::string write_plot(const std::vector<Measurement>& measurements, const std::
   if (!is_program_installed("gnuplot")) {
     return "no plot: gnuplot is not installed; its data is in " + csv;
   }
-  const std::string script = gnuplot_script(drawn, subtitle, folder);
+  const std::string script = Panels(drawn, subtitle).script(folder);
   std::FILE* gnuplot = popen("gnuplot", "w");
   const bool is_sent = gnuplot != nullptr && std::fputs(script.c_str(), gnuplot) >= 0;
   const bool is_drawn = gnuplot != nullptr && pclose(gnuplot) == 0 && is_sent;

@@ -3,7 +3,7 @@
 //
 // File: plot.h
 //
-// Live bytes over one step, a curve a variant, drawn by gnuplot.
+// Live bytes over one step, a panel per variant, drawn by gnuplot.
 #ifndef CHAR_GPT_PLOT_H_
 #define CHAR_GPT_PLOT_H_
 

@@ -3,10 +3,12 @@
 #include "reprise/hooks/compression/compressed_place.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "reprise/hooks/compression/compressor.h"
@@ -195,23 +197,28 @@ void CompressedPlace::read(std::byte* bytes, std::int64_t size) {
   auto chunk = chunks_.begin();
   std::size_t done = 0;
   const auto total = static_cast<std::size_t>(size);
-  const auto decompress = [&](const std::byte* compressed, std::size_t count) {
+  // The next store may have lost some of the bytes.
+  const auto decompress = [&](std::span<const std::byte> compressed, std::size_t count) {
     for (; count > 0; --count, ++chunk) {
+      TORCH_CHECK(*chunk <= compressed.size(),
+                  "[stores.compressed] the compressed bytes of a tensor are damaged: of ", *chunk,
+                  " bytes of a chunk there are ", compressed.size());
       const std::size_t length = std::min(total - done, kChunkBytes);
-      decompress_chunk(*codec_, compressed, *chunk, bytes + done, length);
-      compressed += *chunk;
+      decompress_chunk(*codec_, compressed.data(), *chunk, bytes + done, length);
+      compressed = compressed.subspan(*chunk);
       done += length;
     }
   };
   for (Piece& piece : pieces_) {
     if (piece.stored == nullptr) {
-      decompress(std::exchange(piece.bytes, {}).data(), piece.chunks);
+      decompress(std::exchange(piece.bytes, {}), piece.chunks);
       continue;
     }
     const at::Tensor compressed = piece.stored->get();
-    decompress(static_cast<const std::byte*>(compressed.const_data_ptr()), piece.chunks);
+    decompress({static_cast<const std::byte*>(compressed.const_data_ptr()), compressed.nbytes()},
+               piece.chunks);
   }
-  decompress(buffer_.data(), chunks_.size() - chunks_in_pieces_);
+  decompress(buffer_, chunks_.size() - chunks_in_pieces_);
 }
 
 std::int64_t CompressedPlace::memory_bytes() const {

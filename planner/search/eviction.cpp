@@ -22,8 +22,11 @@ bool contains(const std::vector<ValueId>& values, ValueId value) {
 
 std::vector<Relief> Eviction::reliefs(const Plan& plan, const Simulation& simulation,
                                       Reruns& reruns) const {
-  const Operator& at_peak = problem_.trace.operators[simulation.peak_operator];
   std::vector<Relief> reliefs;
+  if (simulation.peak_operator == kNone) {  // a step without operators
+    return reliefs;
+  }
+  const Operator& at_peak = problem_.trace.operators[simulation.peak_operator];
   for (const ValueId value : problem_.simulator.live_at_peak(plan)) {
     if (problem_.is_candidate[value] && problem_.is_planned_at(value, simulation.peak_during) &&
         !contains(at_peak.reads, value) && !contains(at_peak.results, value)) {

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "reprise/base/export.h"
 #include "reprise/policies/budget/run_record.h"
 #include "reprise/policies/budget_policy.h"
 
@@ -32,10 +31,9 @@ struct BudgetPlan {
 };
 
 // Returns for each result the seconds that saving it spares; see Note [Worth].
-[[nodiscard]] REPRISE_API std::vector<double> worth_of_results(const RunRecord& record);
+[[nodiscard]] std::vector<double> worth_of_results(const RunRecord& record);
 
-[[nodiscard]] REPRISE_API BudgetPlan plan_run(const RunRecord& record,
-                                              const BudgetPolicyOptions& options);
+[[nodiscard]] BudgetPlan plan_run(const RunRecord& record, const BudgetPolicyOptions& options);
 
 }  // namespace reprise::policies_internal
 

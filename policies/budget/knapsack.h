@@ -16,8 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "reprise/base/export.h"
-
 namespace reprise::policies_internal {
 
 struct Weighted {
@@ -28,12 +26,12 @@ struct Weighted {
 // Returns for each item whether it is chosen: the items with the most seconds in total among those
 // with at most `limit_bytes`; see Note [Knapsack]. Items without seconds are not chosen. Depends on
 // the arguments only.
-[[nodiscard]] REPRISE_API std::vector<bool> most_seconds_within(std::span<const Weighted> items,
-                                                                std::int64_t limit_bytes);
+[[nodiscard]] std::vector<bool> most_seconds_within(std::span<const Weighted> items,
+                                                    std::int64_t limit_bytes);
 
 // Returns the choice that the search falls back on.
-[[nodiscard]] REPRISE_API std::vector<bool> greedy_seconds_within(std::span<const Weighted> items,
-                                                                  std::int64_t limit_bytes);
+[[nodiscard]] std::vector<bool> greedy_seconds_within(std::span<const Weighted> items,
+                                                      std::int64_t limit_bytes);
 
 }  // namespace reprise::policies_internal
 

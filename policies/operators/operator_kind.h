@@ -21,10 +21,10 @@ enum class OperatorKind : std::uint8_t {
 
 // By name without overload, "aten::mm". The attention operators of LibTorch are those with
 // "attention" in their name; other libraries' also any with "attn". None that computes gradients.
-[[nodiscard]] REPRISE_API OperatorKind kind_of(std::string_view op);
+[[nodiscard]] OperatorKind kind_of(std::string_view op);
 
 // The same, cached per operator. Takes no lock.
-[[nodiscard]] REPRISE_API OperatorKind kind_of(const PolicyContext& context);
+[[nodiscard]] OperatorKind kind_of(const PolicyContext& context);
 
 }  // namespace reprise::policies_internal
 

@@ -9,15 +9,12 @@
 
 #include <string_view>
 
-#include "reprise/base/export.h"
-
 namespace reprise::policies_internal {
 
 // Returns the operator named "aten::add.Tensor", or, if there is only one overload or one without a
 // name, "aten::mm". Throws std::invalid_argument, on behalf of `caller`
 // ("policies.save_operators"), if there is none: it lists the closest names, or the overloads.
-[[nodiscard]] REPRISE_API c10::OperatorHandle find_operator(std::string_view name,
-                                                            std::string_view caller);
+[[nodiscard]] c10::OperatorHandle find_operator(std::string_view name, std::string_view caller);
 
 }  // namespace reprise::policies_internal
 

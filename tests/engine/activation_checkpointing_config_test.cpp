@@ -7,8 +7,10 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -70,6 +72,26 @@ TEST(ConfigFromJsonTest, NamesTheInvalidEntry) {
   EXPECT_THAT(from(R"({"number_checkpoints": 1.5})"), Refuses("number_checkpoints is 1.5"));
   EXPECT_THAT(from(R"({"activation_checkpointing": 3})"), Refuses("must be an object"));
   EXPECT_THAT(from("[1, 2"), Refuses("this is no JSON"));
+}
+
+TEST(ConfigFromJsonTest, RefusesNumbersOutOfRange) {
+  const auto from = [](const char* json) { return [=] { (void)Config::from_json(json); }; };
+  EXPECT_THAT(from(R"({"optimizer": {"lr": 1e999}})"), Refuses("this is no JSON"));
+  EXPECT_THAT(from(R"({"number_checkpoints": 9223372036854775808})"),
+              Refuses("number_checkpoints is 9223372036854775808; it must be at most "
+                      "9223372036854775807"));
+  EXPECT_EQ(Config::from_json(R"({"number_checkpoints": 9223372036854775807})"),
+            Config{.number_checkpoints = std::numeric_limits<std::int64_t>::max()});
+}
+
+TEST(ConfigFromJsonTest, RefusesDeepNesting) {
+  constexpr std::size_t kDepth = 1 << 20;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const auto from = [](const std::string& json) { return [=] { (void)Config::from_json(json); }; };
+  EXPECT_THAT(from(deep), Refuses("activation_checkpointing is an array; it must be an object"));
+  EXPECT_THAT(from("{\"profile\":" + deep + '}'), Refuses("profile is an array"));
+  EXPECT_THAT(from("{\"number_checkpoints\":" + deep + '}'),
+              Refuses("number_checkpoints is an array"));
 }
 
 TEST(ConfigFromJsonTest, ReadsAFile) {

@@ -16,6 +16,7 @@
 
 #include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/store_guard.h"
+#include "reprise/hooks/stores.h"
 #include "tests/hooks/background_test.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
@@ -36,7 +37,7 @@ constexpr double kAnyTime = std::numeric_limits<double>::infinity();
 
 CompressedOptions all() { return {.max_slowdown = kAnyTime, .min_bytes = 0, .keep_last = 0}; }
 
-// The part that is left of the tensor's bytes in memory; 1 if it has been handed on.
+// The part that is left of the tensor's bytes in memory; 1 if another store has it.
 double ratio(const at::Tensor& values, CompressionCodec codec = CompressionCodec::kZstandard) {
   CompressedOptions options = all();
   options.codec = codec;
@@ -122,6 +123,22 @@ TEST_F(CompressedStoreTest, LeavesTheTensorOnTheDeviceIfTheNextStoreFails) {
   EXPECT_TRUE(bitwise_equal(stored->get(), at::zeros({3000})));
   EXPECT_THAT([&] { store->put(at::zeros({3000})); },
               ThrowsMessage<std::runtime_error>(HasSubstr("no room at all")));
+}
+
+TEST_F(CompressedStoreTest, NoticesBytesThatTheNextStoreHasLost) {
+  class Losing final : public ActivationStore {
+   public:
+    std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override {
+      return stores::device()->put(tensor.slice(0, 0, tensor.numel() - 1).clone());
+    }
+  };
+  const auto compressed = stores::compressed(all());
+  const auto store = compressed | std::make_shared<Losing>();
+  at::Tensor x = at::zeros({3000});
+  const auto stored = store->put(x);
+  x.reset();
+  compressed->flush();
+  EXPECT_THAT([&] { stored->get(); }, ThrowsMessage<c10::Error>(HasSubstr("are damaged")));
 }
 
 TEST_F(CompressedStoreTest, RefusesAnUnknownLevel) {

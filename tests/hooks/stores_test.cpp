@@ -164,12 +164,12 @@ TEST(PackedStoreTest, RefusesChangedTensorsUnlessPacked) {
 TEST(StoresTest, RefusesImpossibleChains) {
   EXPECT_THAT([] { static_cast<void>(stores::device() | stores::packed()); },
               ::testing::ThrowsMessage<std::invalid_argument>(
-                  ::testing::HasSubstr("this store hands nothing on")));
+                  ::testing::HasSubstr("this store passes no tensor to another one")));
   EXPECT_THAT([] { static_cast<void>(stores::packed() | nullptr); },
               ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("null")));
   EXPECT_THAT([&] { static_cast<void>(stores::packed() | stores::device() | stores::packed()); },
               ::testing::ThrowsMessage<std::invalid_argument>(
-                  ::testing::HasSubstr("this store hands nothing on")));
+                  ::testing::HasSubstr("this store passes no tensor to another one")));
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST(LaunchEnvironmentTest, FindsTheFirstOfSlurmsHosts) {
   EXPECT_EQ(first("one"), "one");
   EXPECT_EQ(first("one,two"), "one");
   EXPECT_EQ(first("rack[2-3]node[07,9]-ib,x[1-2]"), "rack2node07-ib");
-  for (const std::string list : {"gpu[", "gpu[]", ",a"}) {
+  for (const std::string list : {"gpu[", "gpu[]", ",a", "gpu]", "gpu[[1]", "gpu[1-2]]"}) {
     EXPECT_THAT([&] { first(list); }, ThrowsMessage<std::invalid_argument>(AllOf(
                                           HasSubstr("SLURM_STEP_NODELIST"), HasSubstr(list))));
   }

@@ -294,6 +294,15 @@ TEST(PlannerTest, NothingFitsIntoNothing) {
   EXPECT_FALSE(Planner(trace).plan(-1).has_value());
 }
 
+TEST(PlannerTest, AStepWithoutOperatorsHasAPlan) {
+  Trace trace;
+  trace.add_value({.bytes = 8});
+  Planner planner(trace);
+  EXPECT_EQ(planner.smallest_peak().simulation.peak_bytes, 0);
+  EXPECT_TRUE(planner.plan(0).has_value());
+  EXPECT_EQ(planner.frontier(3).size(), 1);
+}
+
 TEST(PlannerTest, GapsOfModelsAreSmall) {
   std::vector<Trace> traces;
   traces.push_back(transformer(4, 1024, 1024, 4, false));

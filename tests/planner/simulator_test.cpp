@@ -290,5 +290,14 @@ TEST(SimulatorTest, AnEmptyStepNeedsNothing) {
   EXPECT_TRUE(simulator.live_at_peak(Plan(trace)).empty());
 }
 
+TEST(SimulatorTest, AStepWithoutOperatorsHasAnEmptySchedule) {
+  Trace trace;
+  trace.add_value({.bytes = 8});
+  const Simulator simulator(trace);
+  EXPECT_TRUE(simulator.run(Plan(trace)).is_valid);
+  EXPECT_TRUE(simulator.schedule(Plan(trace)).empty());
+  EXPECT_TRUE(simulator.fetches(Plan(trace)).empty());
+}
+
 }  // namespace
 }  // namespace reprise::testing::simulator_test

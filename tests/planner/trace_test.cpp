@@ -104,6 +104,25 @@ TEST(TraceTest, BytesAndTimesAreFiniteAndNotNegative) {
   expect_invalid(trace, "value 3 has negative bytes");
 }
 
+TEST(TraceTest, TimesOfAllOperatorsHaveALimit) {
+  Trace trace = small_trace();
+  trace.operators[0].seconds = 0x1p60 - 1024;
+  EXPECT_NO_THROW(trace.validate());
+  trace.operators[3].seconds = 0x1p60;
+  expect_invalid(trace, "operator 3 brings the time of the trace above 2^60 seconds");
+}
+
+TEST(TraceTest, BytesOfAllValuesAndWorkspacesHaveALimit) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 60;
+  Trace trace = small_trace();
+  trace.values[0].bytes = kLimit - 14;  // beside those of the others
+  EXPECT_NO_THROW(trace.validate());
+  trace.operators[1].workspace_bytes = 1;
+  expect_invalid(trace, "value 4 brings the bytes of the trace above 2^60");
+  trace.operators[1].workspace_bytes = std::numeric_limits<std::int64_t>::max();
+  expect_invalid(trace, "operator 1 brings the bytes of the trace above 2^60");
+}
+
 TEST(TraceTest, AValueIsMadeOnceAndBeforeItIsRead) {
   Trace trace = small_trace();
   trace.operators[3].results = {3};
