@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
 
-import pathlib
-
 from conan import ConanFile
 from conan.tools.build import can_run
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
@@ -32,4 +30,4 @@ class ReprisePackageTest(ConanFile):
 
     def test(self):
         if can_run(self):
-            self.run(str(pathlib.Path(self.cpp.build.bindir, "hello")), env="conanrun")
+            self.run(f"{self.cpp.build.bindir}/hello", env="conanrun")
