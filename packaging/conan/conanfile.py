@@ -23,8 +23,8 @@ class Reprise(ConanFile):
     topics = ("libtorch", "pytorch", "activation-checkpointing", "deep-learning")
     package_type = "library"
     settings = "os", "compiler", "build_type", "arch"
-    options = {"shared": [True, False]}
-    default_options = {"shared": True}
+    options = {"shared": [True, False], "cuda_kernels": [True, False]}
+    default_options = {"shared": True, "cuda_kernels": False}
 
     def set_version(self):
         header = pathlib.Path(self.recipe_folder, "..", "..", "base", "version.h").read_text()
@@ -57,6 +57,8 @@ class Reprise(ConanFile):
         toolchain = CMakeToolchain(self)
         for name in ("TESTS", "EXAMPLES", "BENCH"):
             toolchain.cache_variables[f"REPRISE_BUILD_{name}"] = False
+        kernels = "ON" if self.options.cuda_kernels else "OFF"
+        toolchain.cache_variables["REPRISE_CUDA_KERNELS"] = kernels
         if self._libtorch:  # otherwise that of CMAKE_PREFIX_PATH or of the active Python
             toolchain.cache_variables["REPRISE_LIBTORCH"] = self._libtorch
         toolchain.generate()

@@ -18,6 +18,7 @@ class ReprisePackageTest(ConanFile):
     def generate(self):
         CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
+        toolchain.user_presets_path = False
         libtorch = self.conf.get("user.reprise:libtorch", default="", check_type=str)
         if libtorch:
             toolchain.cache_variables["REPRISE_LIBTORCH"] = libtorch
