@@ -86,7 +86,7 @@ class REPRISE_API Planner {
   Solution knee(int points = 20);
 
  private:
-  class Impl;
+  class REPRISE_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

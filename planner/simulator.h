@@ -98,7 +98,7 @@ class REPRISE_API Simulator {
   const std::vector<StoreOption>& stores() const;
 
  private:
-  struct Impl;
+  struct REPRISE_LOCAL Impl;
   std::unique_ptr<const Impl> impl_;
 };
 

@@ -60,7 +60,7 @@ class REPRISE_API ForwardRegion {
   std::weak_ptr<Frame> frame() const;
 
  private:
-  class Impl;
+  class REPRISE_LOCAL Impl;
   bool abandon_unless_innermost() noexcept;
 
   std::shared_ptr<Impl> impl_;
