@@ -18,11 +18,15 @@ function(_reprise_link to link)
   file(CREATE_LINK "${to}" "${link}" SYMBOLIC)
 endfunction()
 
+if(BUILD_SHARED_LIBS)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/reprise.map.in" "${PROJECT_BINARY_DIR}/package/reprise.map"
+                 @ONLY)
+endif()
+
 # Exports the interface under a version of its own, so that two versions in one process do not
 # replace each other's symbols, and nothing else: no instantiations of the standard library's templates.
 function(_reprise_version_symbols target)
   set(script "${PROJECT_BINARY_DIR}/package/reprise.map")
-  configure_file("${PROJECT_SOURCE_DIR}/cmake/reprise.map.in" "${script}" @ONLY)
   target_link_options(${target} PRIVATE "LINKER:--version-script=${script}")
   set_target_properties(${target} PROPERTIES LINK_DEPENDS "${script}")
   if(REPRISE_BUNDLE_DEPENDENCIES)

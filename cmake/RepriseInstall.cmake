@@ -9,7 +9,7 @@ endif()
 include(CMakePackageConfigHelpers)
 
 set(REPRISE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
-string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" _ "${LibTorch_VERSION}")
+string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" libtorch_minor "${LibTorch_VERSION}")
 math(EXPR next_minor "${CMAKE_MATCH_2} + 1")
 set(REPRISE_LIBTORCH_SAME_MINOR
     "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}...<${CMAKE_MATCH_1}.${next_minor}")
@@ -37,12 +37,12 @@ install(FILES "${PROJECT_BINARY_DIR}/package/reprise-config.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake"
         DESTINATION "${REPRISE_PACKAGE_DIR}")
 if(BUILD_SHARED_LIBS)
-  set(linkage shared)
+  set(REPRISE_LINKAGE shared)
 else()
-  set(linkage static)
+  set(REPRISE_LINKAGE static)
 endif()
 install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION "${REPRISE_PACKAGE_DIR}"
-        FILE reprise-${linkage}-targets.cmake)
+        FILE reprise-${REPRISE_LINKAGE}-targets.cmake)
 install(FILES LICENSE CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 if(BUILD_SHARED_LIBS)

@@ -2,7 +2,7 @@
 # Copyright 2026 The Reprise Authors
 #
 # The packages that cpack makes of one build; tools/package makes those with shared and static
-# libraries of two.
+# libraries of two. Included after RepriseInstall, which sets libtorch_minor.
 
 if(NOT REPRISE_INSTALL OR NOT PROJECT_IS_TOP_LEVEL)
   return()
@@ -15,7 +15,6 @@ set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_STRIP_FILES OFF)
 set(CPACK_VERBATIM_VARIABLES ON)
 string(TOLOWER "${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}" platform)
-string(REGEX MATCH "^[0-9]+[.][0-9]+" libtorch_minor "${LibTorch_VERSION}")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_PACKAGE_FILE_NAME "reprise-${PROJECT_VERSION}-torch${libtorch_minor}-${platform}")
 

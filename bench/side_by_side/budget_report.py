@@ -4,7 +4,7 @@
 
 import numpy as np
 from figures import Estimate
-from summaries import write_part
+from marked_parts import write_part
 from tables import table
 
 SIDES = {

@@ -12,22 +12,22 @@ import argparse
 import datetime
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import tempfile
 
+from marked_parts import write_part
+
 CALL = "at::Tensor f(const at::Tensor& x) { return g(x); }\n"
 REGION = "at::Tensor f(const at::Tensor& x) { return reprise::checkpoint(&g, x); }\n"
 DECLARATION = "at::Tensor g(const at::Tensor&);\n"
-# What a source includes of LibTorch, and of Reprise besides.
+# The headers that a source includes: of LibTorch, and of Reprise besides.
 SOURCES = [
     ("torch/torch.h", "reprise/engine/checkpoint.h"),
     ("torch/torch.h", "reprise/reprise.h"),
     ("ATen/ATen.h", "reprise/engine/checkpoint.h"),
     ("ATen/core/Tensor.h", "reprise/engine/checkpoint.h"),
 ]
-PART = "<!-- compile time: {}; written by tools/bench --compile-time -->"
 
 
 def source(headers, body):
@@ -67,15 +67,6 @@ def row(theirs, ours, rounds):
     )
 
 
-def write_part(page, text):
-    begin, end = PART.format("begin"), PART.format("end")
-    old = page.read_text()
-    if begin not in old:
-        old += f"\n{begin}\n{end}\n"
-    pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
-    page.write_text(pattern.sub(lambda _: f"{begin}\n\n{text}\n\n{end}", old))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--libtorch", type=pathlib.Path, required=True)
@@ -105,7 +96,7 @@ def main():
         ]
     )
     print(text)
-    write_part(arguments.page, text)
+    write_part(arguments.page, "compile time", text)
 
 
 if __name__ == "__main__":

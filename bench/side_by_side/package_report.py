@@ -4,7 +4,7 @@
 
 import numpy as np
 from figures import estimate, estimate_ratio, operator_cost, region_cost
-from summaries import write_part
+from marked_parts import write_part
 from tables import table
 
 TORCH, FUNCTION, SCOPE = "torch/function", "package/function", "package/scope"

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""Puts the report into docs/benchmarks.md, and its figures into the pages that quote them.
-
-What stands outside the marks is left alone.
-"""
+"""Puts the report into docs/benchmarks.md, and its figures into the pages that quote them."""
 
 from figures import (
     COLUMNS,
@@ -17,11 +14,9 @@ from figures import (
     region_cost,
     step_ratio,
 )
+from marked_parts import replace_marked, write_part
 from report import report
 from tables import table
-
-BEGIN = "<!-- {}: begin; written by tools/bench -->"
-END = "<!-- {}: end -->"
 
 
 def microseconds(cost, results, column):
@@ -117,31 +112,9 @@ def scope_table(results):
     return f"{table(headers, rows)}\n\n{text}"
 
 
-def replace_marked(path, name, text):
-    """Puts `text` between the marks of that name, if the page has them."""
-    begin, end = BEGIN.format(name), END.format(name)
-    old = path.read_text() if path.exists() else ""
-    if begin in old:
-        before, rest = old.split(begin)
-        path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
-
-
-def write_part(path, name, text):
-    """Puts `text` into the page's part of that name, which is added at its end if there is none."""
-    begin, end = BEGIN.format(name), END.format(name)
-    old = path.read_text() if path.exists() else ""
-    if begin not in old:
-        gap = "\n" if old else ""
-        path.write_text(f"{old}{gap}{begin}\n{end}\n")
-    replace_marked(path, name, text)
-
-
 def write_pages(results, folder):
     """The pages in `folder`, and the README beside it."""
-    page = folder / "benchmarks.md"
-    if not page.exists():
-        page.write_text(f"{BEGIN.format('results')}\n{END.format('results')}\n")
-    replace_marked(page, "results", report(results))
+    write_part(folder / "benchmarks.md", "results", report(results))
     replace_marked(folder / "policies.md", "operators", policies_table(results))
     replace_marked(folder / "checkpoint-scope.md", "operators", scope_table(results))
     replace_marked(folder.parent / "README.md", "summary", summary(results))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What fuzz targets share: an input as text or as numbers, and properties that must hold of it.
+// Helpers of the fuzz targets: an input as text or as numbers, and properties that must hold of it.
 #ifndef REPRISE_TESTS_FUZZ_INPUT_H_
 #define REPRISE_TESTS_FUZZ_INPUT_H_
 

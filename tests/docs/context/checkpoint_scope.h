@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What the snippets of docs/checkpoint-scope.md use.
+// Names that the snippets of docs/checkpoint-scope.md use.
 #ifndef REPRISE_TESTS_DOCS_CONTEXT_CHECKPOINT_SCOPE_H_
 #define REPRISE_TESTS_DOCS_CONTEXT_CHECKPOINT_SCOPE_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What the snippets of docs/distributed.md use, on one rank.
+// Names that the snippets of docs/distributed.md use, on one rank.
 #ifndef REPRISE_TESTS_DOCS_CONTEXT_DISTRIBUTED_H_
 #define REPRISE_TESTS_DOCS_CONTEXT_DISTRIBUTED_H_
 

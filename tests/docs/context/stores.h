@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What the snippets of docs/stores.md use.
+// Names that the snippets of docs/stores.md use.
 #ifndef REPRISE_TESTS_DOCS_CONTEXT_STORES_H_
 #define REPRISE_TESTS_DOCS_CONTEXT_STORES_H_
 
