@@ -65,6 +65,15 @@ ${REPRISE_GLOO_INCLUDE_DIR} (see ${PROJECT_BINARY_DIR}/try)" PARENT_SCOPE)
   endif()
 endfunction()
 
+# Sets `out` to whether LibTorch's header of NCCL compiles with those of NCCL and CUDA that are there.
+function(reprise_nccl_headers_compile out)
+  _reprise_compiles_with(
+    ProcessGroupNCCL.hpp
+    "${LibTorch_INCLUDE_DIRS};${LibTorch_CUDA_INCLUDE_DIR};${REPRISE_NCCL_INCLUDE_DIR}" compiles
+    -DUSE_DISTRIBUTED -DUSE_C10D_NCCL)
+  set(${out} ${compiles} PARENT_SCOPE)
+endfunction()
+
 # Sets `out` to why NCCL cannot be built with, or to nothing.
 function(_reprise_without_nccl out)
   set(${out} "" PARENT_SCOPE)
@@ -80,10 +89,7 @@ function(_reprise_without_nccl out)
     set(${out} "nccl.h was not found" PARENT_SCOPE)
     return()
   endif()
-  _reprise_compiles_with(
-    ProcessGroupNCCL.hpp
-    "${LibTorch_INCLUDE_DIRS};${LibTorch_CUDA_INCLUDE_DIR};${REPRISE_NCCL_INCLUDE_DIR}" compiles
-    -DUSE_DISTRIBUTED -DUSE_C10D_NCCL)
+  reprise_nccl_headers_compile(compiles)
   if(NOT compiles)
     set(${out} "LibTorch's ProcessGroupNCCL.hpp does not compile with the headers in \
 ${REPRISE_NCCL_INCLUDE_DIR} and '${LibTorch_CUDA_INCLUDE_DIR}' (see ${PROJECT_BINARY_DIR}/try)"
