@@ -279,8 +279,12 @@ function(_libtorch_add_cuda_runtime)
     add_library(LibTorch::cudart SHARED IMPORTED)
     set_target_properties(LibTorch::cudart PROPERTIES IMPORTED_LOCATION "${cudart}")
     add_library(LibTorch::cuda_runtime INTERFACE IMPORTED)
+    # Named by the program, and first: no run path leads a shared library that needs libc10_cuda to
+    # it, and libc10_cuda's own leads to the run time.
     set_target_properties(LibTorch::cuda_runtime PROPERTIES
       INTERFACE_LINK_LIBRARIES "LibTorch::cpu;LibTorch::c10_cuda;LibTorch::cudart"
+      INTERFACE_LINK_OPTIONS
+      "LINKER:--push-state,--no-as-needed;${LibTorch_c10_cuda_LIBRARY};LINKER:--pop-state"
       INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}"
       INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}")
   endif()

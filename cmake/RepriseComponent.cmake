@@ -40,14 +40,15 @@ endfunction()
 #   PUBLIC_HEADERS rng_state.h
 #   INSTALLED_PRIVATE_HEADERS cells/cell.h   # those that templates in public headers need
 #   LINKS LibTorch::cpu                          # what the component's headers need
-#   PRIVATE_LINKS absl::flat_hash_map)           # what its sources need
+#   PRIVATE_LINKS absl::flat_hash_map            # what its sources need
+#   PROGRAM_LINKS LibTorch::cuda)                # likewise, and programs link it as well
 #
 # Adds the library reprise_<name>, alias reprise::<name>. Its headers stand below an include root of
 # its own, which only the targets that link the component get: an include against the direction of
 # the layers does not compile.
 function(reprise_component)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME"
-    "SOURCES;PUBLIC_HEADERS;INSTALLED_PRIVATE_HEADERS;LINKS;PRIVATE_LINKS")
+    "SOURCES;PUBLIC_HEADERS;INSTALLED_PRIVATE_HEADERS;LINKS;PRIVATE_LINKS;PROGRAM_LINKS")
   set(target reprise_${ARG_NAME})
   set(include_root "${PROJECT_BINARY_DIR}/include/${ARG_NAME}")
   _reprise_link("${CMAKE_CURRENT_SOURCE_DIR}" "${include_root}/reprise/${ARG_NAME}")
@@ -58,7 +59,11 @@ function(reprise_component)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${include_root}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-  target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  target_link_libraries(${target} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS} ${ARG_PROGRAM_LINKS})
+  if(BUILD_SHARED_LIBS)  # static ones pass on all that they link
+    list(TRANSFORM ARG_PROGRAM_LINKS REPLACE "(.+)" "$<LINK_ONLY:\\1>")
+    target_link_libraries(${target} INTERFACE ${ARG_PROGRAM_LINKS})
+  endif()
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${ARG_NAME}
     LINKER_LANGUAGE CXX

@@ -52,6 +52,10 @@ if(BUILD_SHARED_LIBS)
   list(REVERSE REPRISE_PKGCONFIG_LIBS)
   list(TRANSFORM REPRISE_PKGCONFIG_LIBS PREPEND "-lreprise_")
   list(JOIN REPRISE_PKGCONFIG_LIBS " " REPRISE_PKGCONFIG_LIBS)
+  set(REPRISE_PKGCONFIG_CUDA "")
+  if(REPRISE_HAS_CUDA_KERNELS OR REPRISE_HAS_NCCL)
+    set(REPRISE_PKGCONFIG_CUDA " -Wl,--push-state,--no-as-needed -lc10_cuda -Wl,--pop-state")
+  endif()
   configure_file("${CMAKE_CURRENT_LIST_DIR}/reprise.pc.in" "${PROJECT_BINARY_DIR}/package/reprise.pc"
                  @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/package/reprise.pc"

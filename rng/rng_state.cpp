@@ -92,6 +92,44 @@ at::CPUGeneratorImpl& as_mt19937(c10::GeneratorImpl& impl) {
 
 }  // namespace
 
+// Keeps one freed block per thread for the next allocation. A region that draws nothing frees its
+// state when its forward ends, and malloc merges and searches its lists for blocks of this size.
+template <class T>
+class SpareBlockAllocator {
+ public:
+  using value_type = T;
+
+  SpareBlockAllocator() = default;
+  template <class Other>
+  explicit SpareBlockAllocator(const SpareBlockAllocator<Other>&) {}
+
+  T* allocate(std::size_t count) {
+    if (count == 1 && t_spare.block != nullptr) {
+      return static_cast<T*>(std::exchange(t_spare.block, nullptr));
+    }
+    return std::allocator<T>().allocate(count);
+  }
+  void deallocate(T* block, std::size_t count) noexcept {
+    if (count == 1 && t_spare.block == nullptr && !t_has_ended) {
+      t_spare.block = block;
+    } else {
+      std::allocator<T>().deallocate(block, count);
+    }
+  }
+  friend bool operator==(const SpareBlockAllocator&, const SpareBlockAllocator&) { return true; }
+
+ private:
+  struct Spare {
+    ~Spare() {
+      t_has_ended = true;
+      if (block != nullptr) std::allocator<T>().deallocate(static_cast<T*>(block), 1);
+    }
+    void* block = nullptr;
+  };
+  static constinit inline thread_local bool t_has_ended = false;  // outlives t_spare
+  static inline thread_local Spare t_spare;
+};
+
 struct RngState::CpuEngine {
   explicit CpuEngine(at::CPUGeneratorImpl& impl)
       : engine(impl.engine()),
@@ -131,7 +169,10 @@ std::optional<RngState::Philox> RngState::read_philox(const c10::GeneratorImpl& 
 }
 
 RngState::Value RngState::read(c10::GeneratorImpl& impl) {
-  if (is_mt19937(impl)) return std::make_shared<const CpuEngine>(as_mt19937(impl));
+  if (is_mt19937(impl)) {
+    return std::allocate_shared<const CpuEngine>(SpareBlockAllocator<CpuEngine>(),
+                                                 as_mt19937(impl));
+  }
   if (const auto philox = read_philox(impl)) return *philox;
   return copy_state_tensor(impl);
 }

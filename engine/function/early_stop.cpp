@@ -14,7 +14,7 @@ namespace reprise::engine_internal {
 void throw_early_stop(const FunctionReplay* pass) {
   const EmbeddingLanguage* const language = embedding_language();
   if (language != nullptr && language->throw_early_stop != nullptr) {
-    language->throw_early_stop();
+    return language->throw_early_stop();
   }
   throw EarlyStop(pass);
 }
@@ -56,7 +56,7 @@ bool StopBeforeOperator::is_behind_the_save(const OperatorCall& call) const {
 
 void StopBeforeOperator::intercept(const OperatorCall& call) {
   if (is_behind_the_save(call) && replay_.on_operator()) {
-    throw_early_stop(&replay_);
+    return throw_early_stop(&replay_);
   }
   next_->intercept(call);
 }

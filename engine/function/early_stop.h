@@ -36,8 +36,10 @@ class EarlyStop final : public std::exception {
   const FunctionReplay* pass_;
 };
 
-// Throws EarlyStop, or what stands for it in the embedding language.
-[[noreturn]] void throw_early_stop(const FunctionReplay* pass);
+// Throws EarlyStop, or what stands for it in the embedding language. Not marked as [[noreturn]]: as
+// the last call of a function it then takes the place of its caller on the stack, and each frame
+// there is unwound twice.
+void throw_early_stop(const FunctionReplay* pass);
 
 // Whether the innermost replay on this thread, whose region's code runs, has all it needs: what
 // leaves the code is an early stop then.

@@ -39,10 +39,15 @@ void take_lock(void* released) noexcept {
   PyEval_RestoreThread(static_cast<PyThreadState*>(released));
 }
 
-// Becomes Python's exception where LibTorch's code returns to Python. Until then it needs neither
-// the interpreter's lock nor a local object here, which would each cost microseconds to unwind.
-struct EarlyStop final : torch::PyTorchError {
-  PyObject* python_type() override { return g_python.early_stop; }
+// Becomes Python's exception where LibTorch's code returns to Python, which looks for this class
+// first. Until then it needs neither the interpreter's lock, as its class is borrowed, nor a local
+// object here: each would cost as much as several operators to unwind.
+struct EarlyStop final : python_error {
+  EarlyStop() { type = g_python.early_stop; }
+  ~EarlyStop() override { type = nullptr; }
+  const char* what() const noexcept override {
+    return "reprise: a recomputation has all it needs (internal; do not catch)";
+  }
 };
 
 void throw_early_stop() { throw EarlyStop(); }

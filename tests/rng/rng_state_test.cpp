@@ -147,6 +147,23 @@ class CountingCpuGenerator : public at::CPUGeneratorImpl {
   int restored = 0;
 };
 
+TEST(RngStateTest, FreesStatesInTheDestructorsOfAThread) {
+  at::Generator generator = at::detail::createCPUGenerator(11);
+  const std::vector<uint32_t> expected = draw(generator, 3);
+  std::thread([&] {
+    // Destroyed after whatever the first capture makes for the thread.
+    thread_local std::vector<RngState> t_states;
+    t_states.reserve(2);
+    generator.set_current_seed(11);
+    t_states.push_back(RngState::capture(generator));
+    t_states.push_back(t_states.front());
+    { const RngState freed = RngState::capture(generator); }
+    draw(generator, 100);
+    t_states.back().restore();
+  }).join();
+  EXPECT_EQ(draw(generator, 3), expected);
+}
+
 TEST(RngStateTest, LeavesTheStateOfASubclassOfTheCpuGeneratorToIt) {
   at::Generator generator = at::make_generator<CountingCpuGenerator>();
   const RngState start = RngState::capture(generator);
