@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint_options.h"
+#include "reprise/engine/region/configuration.h"
 #include "reprise/engine/region/forward_region.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/python/bindings/python_code.h"
@@ -24,8 +25,12 @@ using engine_internal::ForwardRegion;
 
 // Whether hooks or a store are to hold the tensors of a region's arguments.
 bool are_inputs_packed(const CheckpointOptions& options) {
-  return options.input_store != nullptr || hooks_internal::has_open_provider() ||
-         !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+  if (options.input_store != nullptr || hooks_internal::has_open_provider() ||
+      !at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) {
+    return true;
+  }
+  const auto configuration = engine_internal::current_configuration();
+  return configuration != nullptr && configuration->input_store != nullptr;
 }
 
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {

@@ -6,12 +6,15 @@
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "reprise/policies/budget_policy.h"
 #include "reprise/policies/policies.h"
 
 namespace reprise::python {
@@ -183,6 +186,29 @@ void add_combinators(py::module_& module) {
   });
 }
 
+void add_budget_policy(py::module_& module) {
+  py::class_<BudgetedRun>(module, "BudgetedRun")
+      .def_readonly("region", &BudgetedRun::region)
+      .def_readonly("runs", &BudgetedRun::runs)
+      .def_readonly("operators", &BudgetedRun::operators)
+      .def_readonly("result_bytes", &BudgetedRun::result_bytes)
+      .def_readonly("useful_bytes", &BudgetedRun::useful_bytes)
+      .def_readonly("limit_bytes", &BudgetedRun::limit_bytes)
+      .def_readonly("saved_bytes", &BudgetedRun::saved_bytes)
+      .def_readonly("seconds", &BudgetedRun::seconds)
+      .def_readonly("saved_seconds", &BudgetedRun::saved_seconds);
+  using WithoutLock = py::call_guard<py::gil_scoped_release>;
+  py::class_<BudgetPolicy, std::shared_ptr<BudgetPolicy>>(module, "BudgetPolicy")
+      .def(py::init([](std::optional<std::int64_t> bytes, std::optional<double> fraction) {
+             return std::make_shared<BudgetPolicy>(
+                 BudgetPolicyOptions{.saved_bytes = bytes, .saved_fraction = fraction});
+           }),
+           py::kw_only(), py::arg("saved_bytes") = py::none(),
+           py::arg("saved_fraction") = py::none())
+      .def("known_runs", &BudgetPolicy::known_runs, WithoutLock())
+      .def("explain", &BudgetPolicy::explain, WithoutLock());
+}
+
 }  // namespace
 
 PolicyHolder to_policy(py::handle object) {
@@ -191,6 +217,9 @@ PolicyHolder to_policy(py::handle object) {
   }
   if (py::isinstance<PolicyHolder>(object)) {
     return py::cast<PolicyHolder>(object);
+  }
+  if (py::isinstance<BudgetPolicy>(object)) {
+    return py::cast<std::shared_ptr<BudgetPolicy>>(object);
   }
   if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
     return policies::save_operators(
@@ -217,6 +246,7 @@ void add_policies(py::module_& module) {
   module.def("save_named",
              [](std::vector<std::string> names) { return policies::save_named(std::move(names)); });
   add_combinators(module);
+  add_budget_policy(module);
 }
 
 }  // namespace reprise::python

@@ -25,6 +25,13 @@ from reprise._checkpoint import (
     set_checkpoint_early_stop,
 )
 from reprise._compile import create_selective_checkpoint_contexts
+from reprise._configuration import (
+    configuration_guard,
+    configure_checkpointing,
+    is_configured,
+    reset_configuration,
+    see_memory_usage,
+)
 from reprise._errors import (
     BudgetExceededError,
     CheckpointError,
@@ -59,6 +66,7 @@ from reprise._torch import patch_torch, patched_torch
 __version__ = _C.version
 
 # What reports consist of.
+BudgetedRun = _C.policies.BudgetedRun
 BudgetedStep = _C.BudgetedStep
 DeviceMemory = _C.DeviceMemory
 MemoryReport = _C.MemoryReport

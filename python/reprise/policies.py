@@ -22,6 +22,7 @@ from typing import Any, Union
 from reprise._native import _C
 
 __all__ = [
+    "BudgetPolicy",
     "Policy",
     "every_nth_matmul",
     "first_match",
@@ -40,7 +41,30 @@ __all__ = [
 
 Policy = _C.policies.Policy
 Policy.__module__ = __name__
-AnyPolicy = Union[Policy, Sequence[Any], Callable[..., Any]]
+
+
+class BudgetPolicy(_C.policies.BudgetPolicy):
+    """Saves, within a budget of bytes for each run of a region, the results that take longest to compute.
+
+    >>> policy = reprise.policies.BudgetPolicy(saved_fraction=0.3)  # lives as long as training
+    >>> for i, block in enumerate(blocks):
+    ...     options = reprise.CheckpointOptions(name=f"block {i}", policy=policy)
+    ...     h = reprise.checkpoint(block, h, options=options)
+    >>> print(policy.explain())
+
+    saved_bytes: the budget of a run.
+    saved_fraction: instead: of the bytes of all results that are worth saving, from 0 to 1.
+
+    It observes two runs of each region, waiting for the device after each operator, and follows a
+    plan from the second on. For a budget of a whole step use MemoryBudget.
+
+    `known_runs()` returns a BudgetedRun for each kind of run, `explain()` the same as text.
+
+    Raises ValueError unless exactly one option is given, and in its range.
+    """
+
+
+AnyPolicy = Union[Policy, BudgetPolicy, Sequence[Any], Callable[..., Any]]
 
 
 def save_everything() -> Policy:

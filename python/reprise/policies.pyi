@@ -5,12 +5,20 @@ from typing import Any, Union
 
 from torch._ops import OpOverload
 
+from reprise import BudgetedRun
 from reprise.stores import ActivationStore
 
 class Policy:
     def unmatched(self) -> list[str]: ...
 
-AnyPolicy = Union[Policy, Sequence[Any], Callable[..., Any]]
+class BudgetPolicy:
+    def __init__(
+        self, *, saved_bytes: int | None = None, saved_fraction: float | None = None
+    ) -> None: ...
+    def known_runs(self) -> list[BudgetedRun]: ...
+    def explain(self) -> str: ...
+
+AnyPolicy = Union[Policy, BudgetPolicy, Sequence[Any], Callable[..., Any]]
 
 def save_everything() -> Policy: ...
 def save_nothing() -> Policy: ...

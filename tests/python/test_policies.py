@@ -269,3 +269,43 @@ def test_the_report_names_operators_and_decisions():
     assert decisions["aten::sin"] == ("MUST_SAVE", 3)
     assert decisions["aten::tan"] == ("PREFER_RECOMPUTE", 1)
     assert "reported" in reprise.explain_policies()
+
+
+def budget_chain(t):
+    return t.sin().exp().tanh().sigmoid().cos()
+
+
+def test_a_budget_policy_saves_within_its_bytes():
+    policy = policies.BudgetPolicy(saved_bytes=2 * 4096)
+    form = with_options(name="budgeted", policy=policy)
+    x = leaf(1024)
+    for _ in range(4):
+        assert_as_plain(lambda region: region(budget_chain, x).sum(), [x], form)
+    (run,) = policy.known_runs()
+    assert isinstance(run, reprise.BudgetedRun)
+    assert (run.region, run.runs, run.operators) == ("budgeted", 4, 5)
+    assert run.limit_bytes == run.saved_bytes == 2 * 4096
+    assert run.useful_bytes >= run.saved_bytes
+    assert 0 < run.saved_seconds <= run.seconds
+    assert "budgeted" in policy.explain()
+
+
+def test_a_budget_policy_of_a_fraction_in_scopes_and_combined():
+    everything = policies.BudgetPolicy(saved_fraction=1)
+    combined = policies.first_match(everything, policies.save_nothing())
+    x = leaf(64)
+    for policy in (everything, combined, policies.BudgetPolicy(saved_fraction=0)):
+        for form in (scope_with(policy=policy), with_options(policy=policy)):
+            for _ in range(3):
+                assert_as_plain(lambda region: region(budget_chain, x).sum(), [x], form)
+    saved = {run.saved_bytes for run in everything.known_runs()}
+    assert max(saved) > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"saved_bytes": 1, "saved_fraction": 0.5}, {"saved_bytes": -1}, {"saved_fraction": 1.5}],
+)
+def test_a_budget_policy_takes_one_option_in_its_range(options):
+    with pytest.raises(ValueError):
+        policies.BudgetPolicy(**options)
