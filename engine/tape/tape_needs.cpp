@@ -3,7 +3,9 @@
 #include "reprise/engine/tape/tape_needs.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace reprise::engine_internal {
 namespace {
@@ -60,6 +62,24 @@ void need_transfers(const Tape& tape, TapeValueSet& needed) {
       }
     }
   }
+}
+
+// Drops the constants that no argument refers to. Numbers in Python's arithmetic are tensors.
+void drop_unused_constants(Tape& tape) {
+  std::vector<c10::IValue> used;
+  std::vector<std::uint32_t> numbers(tape.constants.size(), Tape::kNone);  // afterwards
+  for (Tape::Argument& argument : tape.arguments) {
+    if (argument.kind != Tape::Argument::Kind::kConstant) {
+      continue;
+    }
+    std::uint32_t& number = numbers[argument.number];
+    if (number == Tape::kNone) {
+      number = static_cast<std::uint32_t>(used.size());
+      used.push_back(std::move(tape.constants[argument.number]));
+    }
+    argument.number = number;
+  }
+  tape.constants = std::move(used);
 }
 
 }  // namespace
@@ -136,7 +156,7 @@ void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {
   tape.random = std::move(kept.random);
   tape.values.shrink_to_fit();
   tape.geometries.shrink_to_fit();
-  tape.constants.shrink_to_fit();
+  drop_unused_constants(tape);
   ++tape.generation;
 }
 

@@ -147,11 +147,7 @@ def test_a_cast_that_a_sibling_has_cached(make, policy):
         (with_options, lambda t: t.neg()),
         (scope_with, lambda t: t.neg()),
         (with_options, lambda t: t + 1),
-        pytest.param(
-            scope_with,
-            lambda t: t + 1,
-            marks=pytest.mark.xfail(strict=True, reason="a tape keeps numbers of dead operators"),
-        ),
+        (scope_with, lambda t: t + 1),
     ],
 )
 def test_saving_everything_keeps_no_more_than_a_plain_run(make, shift):
