@@ -90,8 +90,6 @@ at::CPUGeneratorImpl& as_mt19937(c10::GeneratorImpl& impl) {
   return static_cast<at::CPUGeneratorImpl&>(impl);
 }
 
-}  // namespace
-
 // Keeps one freed block per thread for the next allocation. A region that draws nothing frees its
 // state when its forward ends, and malloc merges and searches its lists for blocks of this size.
 template <class T>
@@ -104,14 +102,14 @@ class SpareBlockAllocator {
   explicit SpareBlockAllocator(const SpareBlockAllocator<Other>&) {}
 
   T* allocate(std::size_t count) {
-    if (count == 1 && t_spare.block != nullptr) {
-      return static_cast<T*>(std::exchange(t_spare.block, nullptr));
+    if (count == 1 && spare_.block != nullptr) {
+      return static_cast<T*>(std::exchange(spare_.block, nullptr));
     }
     return std::allocator<T>().allocate(count);
   }
   void deallocate(T* block, std::size_t count) noexcept {
-    if (count == 1 && t_spare.block == nullptr && !t_has_ended) {
-      t_spare.block = block;
+    if (count == 1 && spare_.block == nullptr && !has_ended_) {
+      spare_.block = block;
     } else {
       std::allocator<T>().deallocate(block, count);
     }
@@ -121,14 +119,16 @@ class SpareBlockAllocator {
  private:
   struct Spare {
     ~Spare() {
-      t_has_ended = true;
+      has_ended_ = true;
       if (block != nullptr) std::allocator<T>().deallocate(static_cast<T*>(block), 1);
     }
     void* block = nullptr;
   };
-  static constinit inline thread_local bool t_has_ended = false;  // outlives t_spare
-  static inline thread_local Spare t_spare;
+  static constinit inline thread_local bool has_ended_ = false;  // outlives spare_
+  static inline thread_local Spare spare_;
 };
+
+}  // namespace
 
 struct RngState::CpuEngine {
   explicit CpuEngine(at::CPUGeneratorImpl& impl)
