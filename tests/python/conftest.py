@@ -3,6 +3,7 @@
 """The counter of CPU memory, which has to precede the tensors it counts, and checks of each test."""
 
 import gc
+import signal
 
 import pytest
 import reprise
@@ -10,6 +11,8 @@ import torch
 
 reprise.install_cpu_memory_counter()
 torch.set_num_threads(1)
+# The jobs that a shell runs in the background, and the processes that they start, ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
