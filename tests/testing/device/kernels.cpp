@@ -388,6 +388,16 @@ at::Tensor& set_storage(at::Tensor& self, c10::Storage source, std::int64_t offs
   return self;
 }
 
+// Operators without a formula for autograd, such as c10d's, pass below it. LibTorch registers that
+// itself from 2.10 on.
+void register_autograd() {
+  constexpr auto kKey = c10::DispatchKey::AutogradPrivateUse1;
+  if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey)) {
+    static auto& any = *new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    any.fallback(torch::CppFunction::makeFallthrough());
+  }
+}
+
 // Two operators stand for the rest: one that computes in the lower precision, and one in float.
 void register_autocast() {
   static auto& any = *new torch::Library(torch::Library::IMPL, "_",
@@ -431,6 +441,7 @@ void register_kernels() {
   static auto& any = *new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1,
                                          __FILE__, __LINE__);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  register_autograd();
   register_autocast();
 }
 
