@@ -32,6 +32,7 @@ namespace {
 using std::chrono::nanoseconds;
 using Store = std::shared_ptr<ActivationStore>;
 
+constexpr std::chrono::minutes kExitPatience{1};
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 double in_seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -248,6 +249,10 @@ void add_stores(py::module_& module) {
   module.def(
       "wait_before_fork",
       [] { hooks_internal::wait_for_background(hooks_internal::kForkPatience); },
+      py::call_guard<py::gil_scoped_release>());
+  // For atexit: a task that needs the lock of an interpreter that ends would end the process.
+  module.def(
+      "wait_before_exit", [] { hooks_internal::wait_for_background(kExitPatience); },
       py::call_guard<py::gil_scoped_release>());
   add_moving_stores(module);
   add_packing_stores(module);

@@ -15,6 +15,7 @@ take, it forwards to the next one, or leaves where it is. Stores are thread-safe
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import Optional
 
@@ -39,6 +40,7 @@ CompressionCodec = _C.stores.CompressionCodec
 QuantizedFormat = _C.stores.QuantizedFormat
 
 os.register_at_fork(before=_C.stores.wait_before_fork)
+atexit.register(_C.stores.wait_before_exit)
 
 _MIB = 1 << 20
 

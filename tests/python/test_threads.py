@@ -193,6 +193,33 @@ def test_a_process_ends_while_tensors_are_stored():
     assert output.split() == ["end"]
 
 
+def test_a_process_waits_for_stores_that_are_behind_before_it_ends():
+    output = run_script(
+        """
+        import builtins, numpy, time
+        held = builtins.held = []
+        w = torch.ones(1, requires_grad=True)
+        arrays = [numpy.arange(1 << 19, dtype=numpy.float32) for _ in range(6)]
+        store = reprise.stores.compressed(
+            codec=reprise.stores.CompressionCodec.ZSTANDARD, level=16, max_slowdown=1e9, keep_last=0
+        )
+        with reprise.store_guard(store):
+            while arrays:
+                held.append(torch.from_numpy(arrays.pop()) * w)
+        print(store.counters()["in_flight_bytes"] > 0)
+
+        class Late:
+            sleep = time.sleep
+
+            def __del__(self):  # while the interpreter ends, without its lock
+                self.sleep(0.5)
+
+        builtins.late = Late()
+        """
+    )
+    assert output.split() == ["True"]
+
+
 FORKED = """
 import os, signal
 torch.set_num_threads(1)
