@@ -263,6 +263,13 @@ function(_libtorch_find_cudart out)
   set(${out} "${library}" PARENT_SCOPE)
 endfunction()
 
+# Makes programs that link `target` name `library`, also if the linker drops unused ones, and before
+# all others. One option: CMake drops options that repeat.
+function(_libtorch_always_link target library)
+  set_property(TARGET ${target} APPEND PROPERTY INTERFACE_LINK_OPTIONS
+    "LINKER:--push-state,--no-as-needed,${library},--pop-state")
+endfunction()
+
 function(_libtorch_add_cuda_runtime)
   set(LibTorch_CUDARuntime_FOUND FALSE PARENT_SCOPE)
   _libtorch_find_cuda_headers()
@@ -279,14 +286,13 @@ function(_libtorch_add_cuda_runtime)
     add_library(LibTorch::cudart SHARED IMPORTED)
     set_target_properties(LibTorch::cudart PROPERTIES IMPORTED_LOCATION "${cudart}")
     add_library(LibTorch::cuda_runtime INTERFACE IMPORTED)
-    # Named by the program, and first: no run path leads a shared library that needs libc10_cuda to
-    # it, and libc10_cuda's own leads to the run time.
     set_target_properties(LibTorch::cuda_runtime PROPERTIES
       INTERFACE_LINK_LIBRARIES "LibTorch::cpu;LibTorch::c10_cuda;LibTorch::cudart"
-      INTERFACE_LINK_OPTIONS
-      "LINKER:--push-state,--no-as-needed;${LibTorch_c10_cuda_LIBRARY};LINKER:--pop-state"
       INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}"
       INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}")
+    # No run path leads a shared library that needs libc10_cuda to it; libc10_cuda's own leads to the
+    # run time.
+    _libtorch_always_link(LibTorch::cuda_runtime "${LibTorch_c10_cuda_LIBRARY}")
   endif()
 endfunction()
 
@@ -316,9 +322,8 @@ function(_libtorch_add_cuda)
     INTERFACE_LINK_LIBRARIES "LibTorch::cpu;LibTorch::torch_cuda;LibTorch::c10_cuda"
     INTERFACE_COMPILE_DEFINITIONS "${definitions}"
     INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}"
-    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}"
-    INTERFACE_LINK_OPTIONS
-    "LINKER:--push-state,--no-as-needed;${LibTorch_torch_cuda_LIBRARY};LINKER:--pop-state")
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${LibTorch_CUDA_INCLUDE_DIR}")
+  _libtorch_always_link(LibTorch::cuda "${LibTorch_torch_cuda_LIBRARY}")
 endfunction()
 
 # Wraps the targets of find_package(Torch), which has told what the user wants.

@@ -103,7 +103,7 @@ class SpareBlockAllocator {
 
   T* allocate(std::size_t count) {
     if (count == 1 && spare_.block != nullptr) {
-      return static_cast<T*>(std::exchange(spare_.block, nullptr));
+      return std::exchange(spare_.block, nullptr);
     }
     return std::allocator<T>().allocate(count);
   }
@@ -120,9 +120,9 @@ class SpareBlockAllocator {
   struct Spare {
     ~Spare() {
       has_ended_ = true;
-      if (block != nullptr) std::allocator<T>().deallocate(static_cast<T*>(block), 1);
+      if (block != nullptr) std::allocator<T>().deallocate(block, 1);
     }
-    void* block = nullptr;
+    T* block = nullptr;
   };
   static constinit inline thread_local bool has_ended_ = false;  // outlives spare_
   static inline thread_local Spare spare_;

@@ -28,9 +28,10 @@ class EarlyStop final : public std::exception {
  public:
   explicit EarlyStop(const FunctionReplay* pass) : pass_(pass) {}
   const FunctionReplay* pass() const { return pass_; }
-  const char* what() const noexcept override {
-    return "reprise: a recomputation has all it needs (internal; do not catch)";
-  }
+  const char* what() const noexcept override { return kMessage; }
+
+  static constexpr const char* kMessage =
+      "reprise: a recomputation has all it needs (internal; do not catch)";
 
  private:
   const FunctionReplay* pass_;

@@ -9,6 +9,7 @@
 
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/memory_budget.h"
 
 namespace reprise::python {
@@ -45,9 +46,7 @@ void take_lock(void* released) noexcept {
 struct EarlyStop final : python_error {
   EarlyStop() { type = g_python.early_stop; }
   ~EarlyStop() override { type = nullptr; }
-  const char* what() const noexcept override {
-    return "reprise: a recomputation has all it needs (internal; do not catch)";
-  }
+  const char* what() const noexcept override { return engine_internal::EarlyStop::kMessage; }
 };
 
 void throw_early_stop() { throw EarlyStop(); }

@@ -186,6 +186,14 @@ void add_combinators(py::module_& module) {
   });
 }
 
+class HeldBudgetPolicy : public PolicyHolder {
+ public:
+  explicit HeldBudgetPolicy(const BudgetPolicyOptions& options)
+      : PolicyHolder(std::make_shared<BudgetPolicy>(options)) {}
+
+  const BudgetPolicy& policy() const { return static_cast<const BudgetPolicy&>(*get()); }
+};
+
 void add_budget_policy(py::module_& module) {
   py::class_<BudgetedRun>(module, "BudgetedRun")
       .def_readonly("region", &BudgetedRun::region)
@@ -198,15 +206,18 @@ void add_budget_policy(py::module_& module) {
       .def_readonly("seconds", &BudgetedRun::seconds)
       .def_readonly("saved_seconds", &BudgetedRun::saved_seconds);
   using WithoutLock = py::call_guard<py::gil_scoped_release>;
-  py::class_<BudgetPolicy, std::shared_ptr<BudgetPolicy>>(module, "BudgetPolicy")
+  py::class_<HeldBudgetPolicy, PolicyHolder>(module, "BudgetPolicy")
       .def(py::init([](std::optional<std::int64_t> bytes, std::optional<double> fraction) {
-             return std::make_shared<BudgetPolicy>(
-                 BudgetPolicyOptions{.saved_bytes = bytes, .saved_fraction = fraction});
+             return HeldBudgetPolicy({.saved_bytes = bytes, .saved_fraction = fraction});
            }),
            py::kw_only(), py::arg("saved_bytes") = py::none(),
            py::arg("saved_fraction") = py::none())
-      .def("known_runs", &BudgetPolicy::known_runs, WithoutLock())
-      .def("explain", &BudgetPolicy::explain, WithoutLock());
+      .def(
+          "known_runs", [](const HeldBudgetPolicy& held) { return held.policy().known_runs(); },
+          WithoutLock())
+      .def(
+          "explain", [](const HeldBudgetPolicy& held) { return held.policy().explain(); },
+          WithoutLock());
 }
 
 }  // namespace
@@ -217,9 +228,6 @@ PolicyHolder to_policy(py::handle object) {
   }
   if (py::isinstance<PolicyHolder>(object)) {
     return py::cast<PolicyHolder>(object);
-  }
-  if (py::isinstance<BudgetPolicy>(object)) {
-    return py::cast<std::shared_ptr<BudgetPolicy>>(object);
   }
   if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
     return policies::save_operators(

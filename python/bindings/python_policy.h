@@ -11,8 +11,8 @@
 
 namespace reprise::python {
 
-// Returns the policy that `object` means: None, a Policy or BudgetPolicy of reprise.policies, a
-// list of operators to save, or a function policy(context, op, *args, **kwargs).
+// Returns the policy that `object` means: None, a Policy of reprise.policies, a list of operators
+// to save, or a function policy(context, op, *args, **kwargs).
 //
 // Throws: Python's TypeError for other objects, ValueError for other elements of the list.
 PolicyHolder to_policy(py::handle object);

@@ -81,7 +81,7 @@ class TraceableContexts(_policies.SelectiveCheckpointContexts):
 
 
 def _policy_for_torch(policy_fn_or_list):
-    if isinstance(policy_fn_or_list, (_C.policies.Policy, _C.policies.BudgetPolicy)):
+    if isinstance(policy_fn_or_list, _C.policies.Policy):
         raise TypeError(
             "torch.utils.checkpoint, and with it torch.compile, takes a function or a list of "
             "operators as a policy; those of reprise.policies are for regions in eager mode"

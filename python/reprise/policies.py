@@ -64,7 +64,7 @@ class BudgetPolicy(_C.policies.BudgetPolicy):
     """
 
 
-AnyPolicy = Union[Policy, BudgetPolicy, Sequence[Any], Callable[..., Any]]
+AnyPolicy = Union[Policy, Sequence[Any], Callable[..., Any]]
 
 
 def save_everything() -> Policy:

@@ -7,6 +7,7 @@ import functools
 import subprocess
 import sys
 import textwrap
+import threading
 
 import reprise
 import torch
@@ -134,6 +135,25 @@ def current_bytes():
 def memory():
     (cpu,) = [entry for entry in reprise.memory_report().devices if entry.device == "cpu"]
     return cpu
+
+
+def run_in_threads(functions):
+    """Runs each in a thread of its own, and raises the first exception here."""
+    errors = []
+
+    def run(function):
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def run_script(script, timeout=60):

@@ -3,12 +3,11 @@
 """DeepSpeed's configuration: which regions it applies to, and its errors."""
 
 import json
-import threading
 
 import pytest
 import reprise
 import torch
-from helpers import assert_as_plain, leaf, with_options
+from helpers import assert_as_plain, leaf, run_in_threads, with_options
 from reprise import stores
 
 PARTITIONED = {"partition_activations": True}
@@ -49,9 +48,7 @@ def test_applies_to_all_regions_until_it_is_reset(as_file, whole, tmp_path):
     assert used_by_a_region(store, with_options(name="named")) == 512
     assert used_by_a_region(store, with_options(input_store=stores.slab())) == 0
     on_thread = []
-    thread = threading.Thread(target=lambda: on_thread.append(used_by_a_region(store)))
-    thread.start()
-    thread.join()
+    run_in_threads([lambda: on_thread.append(used_by_a_region(store))])
     assert on_thread == [512]
     reprise.reset_configuration()
     assert not reprise.is_configured()
@@ -66,9 +63,7 @@ def test_a_guard_is_for_its_block_and_thread():
     with guard:
         assert (used_by_a_region(inner), used_by_a_region(outer)) == (512, 0)
         on_thread = []
-        thread = threading.Thread(target=lambda: on_thread.append(used_by_a_region(outer)))
-        thread.start()
-        thread.join()
+        run_in_threads([lambda: on_thread.append(used_by_a_region(outer))])
         assert on_thread == [512]
     assert (used_by_a_region(inner), used_by_a_region(outer)) == (0, 512)
 

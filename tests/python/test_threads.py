@@ -3,33 +3,13 @@
 """Threads, processes and coroutines. What could hang runs in a process of its own."""
 
 import asyncio
-import threading
 
 import pytest
 import reprise
 import torch
-from helpers import ALL_FORMS, assert_same, block, leaf, plain, run_script
+from helpers import ALL_FORMS, assert_same, block, leaf, plain, run_in_threads, run_script
 
 FORMS_PARAM = pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
-
-
-def run_in_threads(functions):
-    """Runs each in a thread of its own, and raises the first exception here."""
-    errors = []
-
-    def run(function):
-        try:
-            function()
-        except BaseException as error:  # noqa: BLE001
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @FORMS_PARAM
