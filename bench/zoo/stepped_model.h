@@ -22,8 +22,9 @@
 namespace reprise::zoo {
 
 struct Step {
-  std::int64_t kept = 0;  // after forward
-  std::int64_t peak = 0;
+  std::int64_t bytes_before = 0;
+  std::int64_t kept = 0;  // after forward, beyond those before
+  std::int64_t peak = 0;  // beyond those before
   std::vector<at::Tensor> results;  // gradients and buffers
 };
 
@@ -61,14 +62,14 @@ class SteppedModel {
   Step run(const std::function<at::Tensor()>& forward) {
     reset();
     Step step;
-    const std::int64_t before = cpu_memory().current_bytes;
+    step.bytes_before = cpu_memory().current_bytes;
     reset_peak_cpu_memory();
     {
       const at::Tensor loss = forward();
-      step.kept = cpu_memory().current_bytes - before;
+      step.kept = cpu_memory().current_bytes - step.bytes_before;
       loss.backward();
     }
-    step.peak = cpu_memory().peak_bytes - before;
+    step.peak = cpu_memory().peak_bytes - step.bytes_before;
     for (const at::Tensor& parameter : model_->parameters()) {
       step.results.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
     }
