@@ -64,7 +64,9 @@ namespace reprise {
 // Follows torch.utils.checkpoint (non-reentrant); docs/semantics.md lists the differences.
 template <class F, class... Args>
 decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
-  if constexpr (engine_internal::ValidCall<F, Args...>::value) {
+  using Call = engine_internal::ValidCall<F, Args...>;
+  Call::check();
+  if constexpr (Call::value) {
     using engine_internal::ForwardRegion;
     using Function = engine_internal::StoredCall<F, Args...>;
     const auto call = [&]() -> decltype(auto) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/region/forward_region.h"
 
 namespace reprise {
@@ -24,10 +25,12 @@ CheckpointScope::CheckpointScope(CheckpointOptions options) {
   }
 }
 
-// An enclosing region may end its replay here, by an exception.
 CheckpointScope::CheckpointScope(std::nullptr_t /*no region*/) {}
 
-CheckpointScope::~CheckpointScope() noexcept(false) { std::move(*this).close(); }
+CheckpointScope::~CheckpointScope() noexcept(false) {
+  const engine_internal::EarlyStopDeferral in_destructor;  // of an enclosing region's replay
+  std::move(*this).close();
+}
 
 void CheckpointScope::close() && {
   if (const auto region = std::exchange(region_, nullptr)) {

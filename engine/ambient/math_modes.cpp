@@ -94,7 +94,8 @@ void set_reduction(at::Context& context, std::uint8_t value, Setter set) {
   }
 }
 
-const std::array<std::string, 5>& precision_names() {
+// Unused from 2.10 on.
+[[maybe_unused]] const std::array<std::string, 5>& precision_names() {
   static const std::array<std::string, 5> kNames = {"none", "ieee", "tf32", "bf16", "default"};
   return kNames;
 }

@@ -29,9 +29,8 @@
 
 namespace reprise::engine_internal {
 
-// Whether `checkpoint()` can take this callable with these arguments; where it cannot, compilation
-// stops with the reason. The code that would use them is not compiled then: its own errors would
-// hide the reason.
+// Whether `checkpoint()` can take this callable with these arguments. The code that would use them
+// is not compiled if it cannot: its own errors would hide the reason that check() gives.
 template <class F, class... Args>
 struct ValidCall {
   static constexpr bool kIsCallable = Callable<std::remove_reference_t<F>, Args...>;
@@ -39,17 +38,22 @@ struct ValidCall {
       !std::is_lvalue_reference_v<F> || std::is_copy_constructible_v<std::decay_t<F>>;
   static constexpr bool kHasStorableArguments =
       (std::is_copy_constructible_v<std::decay_t<Args>> && ...);
-  static_assert(kIsCallable,
-                "reprise::checkpoint: the first argument can neither be called with the others "
-                "nor has it a member function forward() that takes them");
-  static_assert(kIsStorable,
-                "reprise::checkpoint: this callable cannot be copied; pass it with std::move, or a "
-                "reference that outlives backward with std::ref");
-  static_assert(
-      kHasStorableArguments,
-      "reprise::checkpoint: an argument cannot be copied, but the replay needs it as "
-      "well; pass a std::shared_ptr, or a reference that outlives backward with std::ref");
   static constexpr bool value = kIsCallable && kIsStorable && kHasStorableArguments;
+
+  // Stops the compilation if it cannot. Not a part of the class: to Clang a class whose assertion
+  // has failed has no value.
+  static constexpr void check() {
+    static_assert(kIsCallable,
+                  "reprise::checkpoint: the first argument can neither be called with the others "
+                  "nor has it a member function forward() that takes them");
+    static_assert(kIsStorable,
+                  "reprise::checkpoint: this callable cannot be copied; pass it with std::move, or "
+                  "a reference that outlives backward with std::ref");
+    static_assert(
+        kHasStorableArguments,
+        "reprise::checkpoint: an argument cannot be copied, but the replay needs it as "
+        "well; pass a std::shared_ptr, or a reference that outlives backward with std::ref");
+  }
 };
 
 // How an argument is stored until the replay: by value, with elements of its own if the argument's

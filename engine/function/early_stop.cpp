@@ -4,12 +4,23 @@
 
 #include <ATen/SequenceNumber.h>
 
+#include <utility>
+
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+thread_local bool t_is_deferred = false;
+
+}  // namespace
+
+EarlyStopDeferral::EarlyStopDeferral() : outer_(std::exchange(t_is_deferred, true)) {}
+EarlyStopDeferral::~EarlyStopDeferral() { t_is_deferred = outer_; }
+bool EarlyStopDeferral::is_active() { return t_is_deferred; }
 
 void throw_early_stop(const FunctionReplay* pass) {
   const EmbeddingLanguage* const language = embedding_language();

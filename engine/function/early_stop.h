@@ -46,6 +46,22 @@ void throw_early_stop(const FunctionReplay* pass);
 // leaves the code is an early stop then.
 REPRISE_API bool replay_has_stopped();
 
+// While alive, no save on this thread stops a replay; a later one does. For destructors: Clang, up
+// to 19 at least, destroys no returned value if the destructor of a local variable throws after it,
+// and the value's graph would be left behind.
+class [[nodiscard]] EarlyStopDeferral {
+ public:
+  [[nodiscard]] EarlyStopDeferral();
+  ~EarlyStopDeferral();
+  EarlyStopDeferral(const EarlyStopDeferral&) = delete;
+  EarlyStopDeferral& operator=(const EarlyStopDeferral&) = delete;
+
+  static bool is_active();
+
+ private:
+  const bool outer_;
+};
+
 // Returns the slots whose node also saved a result of a custom autograd Function, no later than
 // they were saved themselves.
 SlotSet slots_of_custom_functions(const RegionRecord& record);

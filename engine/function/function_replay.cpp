@@ -118,7 +118,7 @@ bool FunctionReplay::may_stop(SlotId slot, const at::Tensor& tensor) const {
                                       ? bool{uninterruptible_[slot]}
                                       : is_saved_by_its_custom_function(tensor);
   const bool awaits_write = std::this_thread::get_id() == thread_ && effects_.awaits_write();
-  return !is_uninterruptible && !awaits_write && !is_unwinding();
+  return !is_uninterruptible && !awaits_write && !is_unwinding() && !EarlyStopDeferral::is_active();
 }
 
 // True in a destructor that runs operators while an exception, such as an early stop, leaves the

@@ -106,7 +106,7 @@ at::Tensor to_numbers(const std::string& variant, double step_ms, const Runs& ru
 }
 
 Measurement from_numbers(const std::string& variant, const at::Tensor& numbers) {
-  const double* const values = numbers.const_data_ptr<double>();
+  const double* const values = static_cast<const double*>(numbers.const_data_ptr());
   return {.variant = variant,
           .bytes = {.kept = static_cast<std::int64_t>(values[0]),
                     .blocks = static_cast<std::int64_t>(values[1]),

@@ -65,8 +65,9 @@ at::Tensor to_bits_on_device(const at::Tensor& mask) {
 at::Tensor from_bits_on_device(const at::Tensor& bits, std::int64_t length) {
   const c10::DeviceGuard guard(bits.device());
   at::Tensor mask = at::empty({length}, bits.options().dtype(at::kBool));
-  C10_CUDA_CHECK(cuda::launch_unpack_bits(bits.const_data_ptr<std::uint8_t>(), length,
-                                          bytes_of(mask), c10::cuda::getCurrentCUDAStream()));
+  C10_CUDA_CHECK(cuda::launch_unpack_bits(static_cast<const std::uint8_t*>(bits.const_data_ptr()),
+                                          length, bytes_of(mask),
+                                          c10::cuda::getCurrentCUDAStream()));
   return mask;
 }
 

@@ -37,7 +37,7 @@ at::Tensor to_bits_on_cpu(const at::Tensor& mask) {
 
 at::Tensor from_bits_on_cpu(const at::Tensor& bits, std::int64_t length) {
   at::Tensor mask = at::empty({length}, bits.options().dtype(at::kBool));
-  const auto* const from = bits.const_data_ptr<std::uint8_t>();
+  const auto* const from = static_cast<const std::uint8_t*>(bits.const_data_ptr());
   auto* const to = static_cast<std::uint8_t*>(mask.mutable_data_ptr());
   at::parallel_for(0, bits.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t byte = begin; byte < end; ++byte) {

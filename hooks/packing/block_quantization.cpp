@@ -58,8 +58,9 @@ void quantize_on_cpu(const at::Tensor& row, const at::Tensor& chances, const Qua
   using Wide = WideOf<T>;
   const BlockFormat format = to.format();
   const std::int64_t size = to.values.size(1);
-  const auto* const from = row.const_data_ptr<T>();
-  const auto* const chance = chances.defined() ? chances.const_data_ptr<Wide>() : nullptr;
+  const auto* const from = static_cast<const T*>(row.const_data_ptr());
+  const auto* const chance =
+      chances.defined() ? static_cast<const Wide*>(chances.const_data_ptr()) : nullptr;
   auto* const values = static_cast<std::uint8_t*>(to.values.mutable_data_ptr());
   auto* const scales = to.scales.mutable_data_ptr<Wide>();
   const std::int64_t grain = std::max<std::int64_t>(1, kElementsATask / size);
@@ -91,7 +92,7 @@ void dequantize_on_cpu(const Quantized& quantized, const at::Tensor& row) {
   const std::int64_t size = quantized.values.size(1);
   const BlockFormat format = quantized.format();
   const auto* const values = static_cast<const std::uint8_t*>(quantized.values.const_data_ptr());
-  const auto* const scales = quantized.scales.const_data_ptr<Wide>();
+  const auto* const scales = static_cast<const Wide*>(quantized.scales.const_data_ptr());
   auto* const to = row.mutable_data_ptr<T>();
   at::parallel_for(0, row.numel(), kElementsATask, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

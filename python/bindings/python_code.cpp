@@ -2,13 +2,32 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/python/bindings/python_code.h"
 
-#include <csignal>
+#include <memory>
 #include <utility>
 
 #include "reprise/engine/function/early_stop.h"
 
 namespace reprise::python {
 namespace {
+
+// Raises an exception, which it takes over, on the main thread.
+int raise_pending(void* exception) {
+  const std::unique_ptr<py::error_already_set> error(
+      static_cast<py::error_already_set*>(exception));
+  error->restore();
+  return -1;
+}
+
+// Has the current exception raised on the main thread, as an interrupt is: soon, between two of its
+// instructions.
+void raise_on_main_thread() {
+  auto error = std::make_unique<py::error_already_set>();
+  if (Py_AddPendingCall(&raise_pending, error.get()) == 0) {
+    static_cast<void>(error.release());
+  } else {  // too many calls are pending
+    PyErr_SetInterrupt();
+  }
+}
 
 // The region's code has ended with an exception. An early stop is no error, nor is one that the
 // code has replaced by an exception of its own.
@@ -17,7 +36,7 @@ void handle_exception() {
     throw_python_error();  // the early stop of an enclosing recomputation among them
   }
   if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
-    PyErr_SetInterrupt();  // raised again outside of the recomputation
+    raise_on_main_thread();  // again, outside of the recomputation
   }
   PyErr_Clear();
 }

@@ -9,6 +9,8 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <exception>
+#include <memory>
+#include <utility>
 
 namespace reprise::python {
 
@@ -65,6 +67,14 @@ void destroy_with_lock(Objects& objects) {
   } else {
     static_cast<void>(new Objects(std::move(objects)));
   }
+}
+
+// Returns a reference to `object` that any thread may let go of.
+inline std::shared_ptr<py::object> share_object(py::object object) {
+  return {new py::object(std::move(object)), [](py::object* owned) {
+            destroy_with_lock(*owned);
+            delete owned;
+          }};
 }
 
 }  // namespace reprise::python

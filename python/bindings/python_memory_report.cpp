@@ -64,6 +64,7 @@ void add_memory_report(py::module_& module) {
   module.def("explain_policies", &explain_policies);
   module.def("install_cpu_memory_counter", &install_cpu_memory_counter);
   module.def("reset_peak_cpu_memory", &reset_peak_cpu_memory);
+  module.def("set_cpu_memory_limit", &set_cpu_memory_limit, py::arg("limit_bytes"));
   module.def("set_debug_enabled", &set_checkpoint_debug_enabled);
 }
 

@@ -18,11 +18,7 @@ namespace {
 // Describes a tensor with a Python function, whose result is compared as text.
 class PythonDescription {
  public:
-  explicit PythonDescription(py::object function)
-      : function_(new py::object(std::move(function)), [](py::object* owned) {
-          destroy_with_lock(*owned);
-          delete owned;
-        }) {}
+  explicit PythonDescription(py::object function) : function_(share_object(std::move(function))) {}
 
   std::string operator()(const at::Tensor& tensor) const {
     const py::gil_scoped_acquire lock;

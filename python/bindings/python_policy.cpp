@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/errors.h"
 #include "reprise/policies/budget_policy.h"
 #include "reprise/policies/policies.h"
 
@@ -125,6 +126,21 @@ const PythonOperator& python_operator(const PolicyContext& context) {
   return found->second;
 }
 
+// Returns what `ask` returns, which runs with the interpreter's lock. Throws Python's exceptions as
+// LibTorch's own.
+template <class Ask>
+auto ask_python(const Ask& ask) {
+  const py::gil_scoped_acquire lock;
+  try {
+    return ask();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  }
+  throw_python_error();
+}
+
 // A function policy(context, op, *args, **kwargs). For a named value `op` is None.
 class PythonPolicy final : public Policy {
  public:
@@ -132,15 +148,7 @@ class PythonPolicy final : public Policy {
   ~PythonPolicy() override { destroy_with_lock(function_); }
 
   PolicyAnswer decide(const PolicyContext& context) override {
-    const py::gil_scoped_acquire lock;
-    try {
-      return ask(context);
-    } catch (py::error_already_set& error) {
-      error.restore();
-    } catch (const py::builtin_exception& error) {
-      error.set_error();
-    }
-    throw_python_error();
+    return ask_python([&] { return ask(context); });
   }
 
  private:
@@ -161,6 +169,27 @@ class PythonPolicy final : public Policy {
   }
 
   py::object function_;
+};
+
+// For each run of a region another function, which `make_function` returns.
+class StatefulPythonPolicy final : public Policy {
+ public:
+  explicit StatefulPythonPolicy(py::object make_function)
+      : make_function_(std::move(make_function)) {}
+  ~StatefulPythonPolicy() override { destroy_with_lock(make_function_); }
+
+  std::shared_ptr<Policy> begin_region() override {
+    return ask_python([&] { return std::make_shared<PythonPolicy>(make_function_()); });
+  }
+
+  PolicyAnswer decide(const PolicyContext& /*context*/) override {
+    throw CheckpointError(
+        "[with_state] a policy with state cannot be asked itself; ask the one that its "
+        "begin_region() returns for each run");
+  }
+
+ private:
+  py::object make_function_;
 };
 
 std::vector<PolicyHolder> to_policies(const py::args& objects) {
@@ -253,6 +282,17 @@ void add_policies(py::module_& module) {
   module.def("every_nth_matmul", &policies::every_nth_matmul);
   module.def("save_named",
              [](std::vector<std::string> names) { return policies::save_named(std::move(names)); });
+  module.def("save_where", [](py::object condition) {
+    return policies::save_where(
+        [shared = share_object(std::move(condition))](const at::Tensor& output) {
+          return ask_python([&] { return (*shared)(output).cast<bool>(); });
+        });
+  });
+  module.def("save_tagged",
+             [](int tag) { return policies::save_tagged(static_cast<at::Tag>(tag)); });
+  module.def("with_state", [](py::object make_function) -> PolicyHolder {
+    return std::make_shared<StatefulPythonPolicy>(std::move(make_function));
+  });
   add_combinators(module);
   add_budget_policy(module);
 }

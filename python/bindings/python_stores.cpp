@@ -37,6 +37,11 @@ constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 double in_seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
+std::chrono::milliseconds in_milliseconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
 std::int64_t or_unlimited(std::optional<std::int64_t> bytes) { return bytes.value_or(kUnlimited); }
 
 // Of a store that moves tensors away and back.
@@ -211,12 +216,15 @@ void add_partitioned_store(py::module_& module) {
   add_store<PartitionedStore>(module, "PartitionedStore");
   module.def(
       "partitioned",
-      [](py::handle group, std::int64_t min_bytes, bool check_order) {
+      [](py::handle group, std::int64_t min_bytes, bool check_order, double check_timeout) {
         const auto name = py::cast<std::string>(group.attr("group_name"));
         return stores::partitioned(c10d::resolve_process_group(name),
-                                   {.min_bytes = min_bytes, .check_order = check_order});
+                                   {.min_bytes = min_bytes,
+                                    .check_order = check_order,
+                                    .check_timeout = in_milliseconds(check_timeout)});
       },
-      py::arg("group"), py::kw_only(), py::arg("min_bytes") = 4096, py::arg("check_order") = false);
+      py::arg("group"), py::kw_only(), py::arg("min_bytes") = 4096, py::arg("check_order") = false,
+      py::arg("check_timeout") = 300.0);
 }
 #else
 void add_partitioned_store(py::module_& module) {

@@ -56,6 +56,7 @@ from reprise._guards import (
     reset_peak_cpu_memory,
     save,
     save_on_cpu,
+    set_cpu_memory_limit,
     store_guard,
 )
 from reprise._modules import apply_checkpointing, remove_checkpointing

@@ -21,6 +21,7 @@ __all__ = [
     "reset_peak_cpu_memory",
     "save",
     "save_on_cpu",
+    "set_cpu_memory_limit",
     "store_guard",
 ]
 
@@ -99,6 +100,15 @@ def install_cpu_memory_counter():
 def reset_peak_cpu_memory():
     """Starts a new peak of CPU memory."""
     _C.reset_peak_cpu_memory()
+
+
+def set_cpu_memory_limit(limit_bytes):
+    """Refuses to have more bytes of CPU tensors than these; None: as many as there are.
+
+    For trying out which model fits. An allocation beyond the limit raises torch.OutOfMemoryError.
+    Raises reprise.CheckpointError before install_cpu_memory_counter(), ValueError for a negative limit.
+    """
+    _C.set_cpu_memory_limit(limit_bytes)
 
 
 def collect_memory_report():

@@ -16,8 +16,11 @@ start again in each region, so a policy may serve any number of regions and thre
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Union
+
+import torch
 
 from reprise._native import _C
 
@@ -37,6 +40,9 @@ __all__ = [
     "save_named",
     "save_nothing",
     "save_operators",
+    "save_tagged",
+    "save_where",
+    "with_state",
 ]
 
 Policy = _C.policies.Policy
@@ -114,6 +120,24 @@ def every_nth_matmul(n: int) -> Policy:
     return _C.policies.every_nth_matmul(n)
 
 
+def save_where(condition: Callable[[torch.Tensor], bool]) -> Policy:
+    """Saves the results of operators with at least one for which `condition(tensor)` is true.
+
+    It should depend on the tensor's shape, dtype or device, not on its values. This policy asks
+    Python once for each result.
+    """
+    if not callable(condition):
+        raise TypeError(f"condition should be a function, not {condition!r}")
+    return _C.policies.save_where(condition)
+
+
+def save_tagged(tag: torch.Tag) -> Policy:
+    """Saves the results of operators with this tag, such as `torch.Tag.needs_fixed_stride_order`."""
+    if not isinstance(tag, torch.Tag):
+        raise TypeError(f"tag should be a torch.Tag, not {tag!r}")
+    return _C.policies.save_tagged(int(tag))
+
+
 def save_named(names: Sequence[str]) -> Policy:
     """Saves values named by `reprise.name`, and results of operators inside a `reprise.name_scope`.
 
@@ -149,3 +173,20 @@ def override_with(base: AnyPolicy, overriding: AnyPolicy) -> Policy:
 def for_region(name: str, policy: AnyPolicy, otherwise: AnyPolicy) -> Policy:
     """Asks `policy` in regions of exactly this name, and `otherwise` in others."""
     return _C.policies.for_region(name, policy, otherwise)
+
+
+def with_state(make_state: Callable[[], Any], decide: Callable[..., Any]) -> Policy:
+    """Returns the answers of `decide(state, context, op, *args, **kwargs)`, as of any function.
+
+    `state` is what `make_state()` returns: another one for each run of a region, so that the answers
+    depend on the region only. A call for a value named by `reprise.name` comes in addition to the one
+    for its operator; its `op` is None.
+
+    >>> def first_four(seen, context, op, *args, **kwargs):
+    ...     seen.append(op)
+    ...     return len(seen) <= 4
+    >>> policy = reprise.policies.with_state(list, first_four)
+    """
+    if not callable(make_state) or not callable(decide):
+        raise TypeError("make_state and decide should be functions")
+    return _C.policies.with_state(lambda: functools.partial(decide, make_state()))

@@ -184,12 +184,17 @@ def slab(
     )
 
 
-def partitioned(group, *, min_bytes: int = 4096, check_order: bool = False) -> ActivationStore:
+def partitioned(
+    group, *, min_bytes: int = 4096, check_order: bool = False, check_timeout: float = 300
+) -> ActivationStore:
     """Keeps an n-th of each tensor on each of the n ranks of a torch.distributed process group.
 
     For tensors that are equal on all ranks: with tensor parallelism, the inputs of regions. Backward
     gathers them, one region ahead. After DeepSpeed's partition_activations.
 
     check_order: ranks compare what they gather, for debugging; the same on all ranks.
+    check_timeout: of that comparison, in seconds; those that have come raise RuntimeError then.
     """
-    return _C.stores.partitioned(group, min_bytes=min_bytes, check_order=check_order)
+    return _C.stores.partitioned(
+        group, min_bytes=min_bytes, check_order=check_order, check_timeout=check_timeout
+    )

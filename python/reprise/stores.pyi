@@ -74,5 +74,9 @@ def slab(
     *, initial_bytes: int = 0, initial_tensors: int = 0, min_bytes: int = 4096
 ) -> _CountingStore: ...
 def partitioned(
-    group: ProcessGroup, *, min_bytes: int = 4096, check_order: bool = False
+    group: ProcessGroup,
+    *,
+    min_bytes: int = 4096,
+    check_order: bool = False,
+    check_timeout: float = 300,
 ) -> _CountingStore: ...

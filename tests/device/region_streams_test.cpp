@@ -329,7 +329,9 @@ TEST(DeviceStreamsTest, OneRegionOnTwoStreams) {
   const c10::Stream main = current_stream(0);
   const c10::Stream side = new_stream(0);
   const c10::Stream other = new_stream(0);
-  for (const auto& [outer, inner] : {std::pair(side, main), {main, side}, {side, other}}) {
+  for (const auto& streams : {std::pair(side, main), {main, side}, {side, other}}) {
+    const auto& outer = streams.first;  // lambdas of Clang 14 capture no structured bindings
+    const auto& inner = streams.second;
     for (const std::size_t late : {1, 2}) {  // the nodes of that output are held up
       SCOPED_TRACE(c10::str(outer, " and ", inner, ", output ", late, " is late"));
       expect_same_gradients([&](const Form& form) {

@@ -427,6 +427,26 @@ TEST_F(CheckpointScopeTest, InputThatSeveralNodesReadIsRebuiltForEach) {
   expect_same_bits(torch::autograd::grad({watch(checkpoint(code, x).sum())}, {x}), expected);
 }
 
+// The scope's end saves the last tensor of the region around it. An exception there would have
+// Clang leave the returned value behind.
+TEST_F(CheckpointScopeTest, TheEndOfAScopeThrowsNoEarlyStop) {
+  const at::Tensor x = leaf({4});
+  int ends = 0;
+  const auto code = [&ends](const at::Tensor& in) {
+    const at::Tensor h = at::exp(in);
+    at::Tensor y;
+    {
+      const CheckpointScope scope;
+      y = at::cos(h);
+    }
+    ++ends;
+    return y;
+  };
+  const auto expected = torch::autograd::grad({code(x).sum()}, {x});
+  expect_same_bits(torch::autograd::grad({watch(checkpoint(code, x).sum())}, {x}), expected);
+  EXPECT_EQ(ends, 3) << "plain, forward, recomputation";
+}
+
 TEST_F(CheckpointScopeTest, WithoutGradModeNothingIsRecorded) {
   const at::Tensor x = leaf({4});
   const at::NoGradGuard no_grad;

@@ -214,7 +214,7 @@ struct Splat : torch::autograd::Function<Splat> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, bool is_like) {
     at::Tensor out = is_like ? at::zeros_like(x) : at::zeros(x.sizes());
     auto* const to = out.mutable_data_ptr<float>();
-    const auto* const from = x.const_data_ptr<float>();
+    const auto* const from = static_cast<const float*>(x.const_data_ptr());
     for (std::int64_t i = 0; i < x.numel(); ++i) {
       to[i] += from[i] * from[i];
     }

@@ -91,7 +91,7 @@ struct ByHand : torch::autograd::Function<ByHand> {
                             const Make& make) {
     at::Tensor out = make(in);
     auto* const to = out.mutable_data_ptr<float>();
-    const auto* const from = in.const_data_ptr<float>();
+    const auto* const from = static_cast<const float*>(in.const_data_ptr());
     for (int i = 0; i < in.numel(); ++i) {
       to[i] = from[i] * from[i];
     }

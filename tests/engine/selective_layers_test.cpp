@@ -237,8 +237,9 @@ TEST_F(SelectiveLayersTest, DrawsFromAUserGenerator) {
     return found;
   };
   const Tensors expected = run([&](const at::Generator& g) { return code(x, g); });
-  for (const auto& [name, options] : options_of_many_kinds()) {
-    SCOPED_TRACE(name);
+  for (const NamedOptions& named : options_of_many_kinds()) {
+    SCOPED_TRACE(named.name);
+    const CheckpointOptions& options = named.options;
     expect_same_bits(run([&](const at::Generator& g) { return checkpoint(options, code, x, g); }),
                      expected);
     expect_same_bits(run([&](const at::Generator& g) {

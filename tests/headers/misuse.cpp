@@ -9,18 +9,18 @@
 namespace reprise::misuse_test {
 
 void call_with_other_arguments(const at::Tensor& x) {
-  checkpoint([](const at::Tensor& a, const at::Tensor& b) { return a + b; }, x);
+  checkpoint([](const at::Tensor& a, const at::Tensor& b) { return a.add(b); }, x);
 }
 
 void pass_callable_that_cannot_be_copied(const at::Tensor& x) {
   const auto scale = [factor = std::make_unique<double>(2.0)](const at::Tensor& a) {
-    return a * *factor;
+    return a.mul(*factor);
   };
   checkpoint(scale, x);
 }
 
 void pass_argument_that_cannot_be_copied(const at::Tensor& x) {
-  checkpoint([](const at::Tensor& a, const std::unique_ptr<double>& b) { return a * *b; }, x,
+  checkpoint([](const at::Tensor& a, const std::unique_ptr<double>& b) { return a.mul(*b); }, x,
              std::make_unique<double>(2.0));
 }
 

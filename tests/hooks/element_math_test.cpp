@@ -81,7 +81,7 @@ float through_float8(float value, float chance) {
 TEST(ElementMathTest, Float8IsLibTorchsAndItsStepTheDistanceOfNeighbours) {
   const at::Tensor bits = at::arange(0, 127, at::kByte);  // 0 and all positive numbers
   const at::Tensor numbers = bits.view(at::kFloat8_e4m3fn).to(at::kFloat);
-  const auto* const number = numbers.const_data_ptr<float>();
+  const auto* const number = static_cast<const float*>(numbers.const_data_ptr());
   for (int i = 0; i + 1 < 127; ++i) {
     const float step = number[i + 1] - number[i];
     EXPECT_EQ(float8_step(number[i]), step) << number[i];

@@ -3,6 +3,7 @@
 """Exceptions of a region's code, and the early stop."""
 
 import contextlib
+import signal
 import threading
 import traceback
 
@@ -171,6 +172,30 @@ def test_replacing_the_early_stop(replacement):
     else:
         y.sum().backward()
         assert torch.equal(x.grad, x.detach().cos() * x.detach().sin().exp())
+    assert_regions_work()
+
+
+def test_an_interrupt_raised_in_place_of_the_early_stop_where_signals_are_ignored():
+    x = leaf(3)
+    interrupt = KeyboardInterrupt("by the code")
+
+    def function(t):
+        try:
+            return t.sin().exp()
+        except BaseException:  # noqa: BLE001
+            raise interrupt from None
+
+    y = reprise.checkpoint(function, x)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            y.sum().backward()
+            for _ in range(1000):  # raised by the interpreter, soon
+                pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught.value is interrupt
+    assert traceback.extract_tb(interrupt.__traceback__)[-1].name == "function"
     assert_regions_work()
 
 

@@ -277,3 +277,21 @@ def test_the_report_of_regions():
     (device,) = report.devices
     assert device.device == "cpu"
     assert device.peak_bytes >= device.current_bytes
+
+
+def test_a_limit_of_cpu_memory():
+    before = current_bytes()
+    reprise.set_cpu_memory_limit(before + 3 * BYTES)
+    try:
+        held = [torch.ones(SIZE) for _ in range(3)]
+        with pytest.raises(
+            torch.OutOfMemoryError, match=f"the limit is {before + 3 * BYTES} bytes"
+        ):
+            torch.ones(SIZE)
+        del held
+        torch.ones(3 * SIZE)
+    finally:
+        reprise.set_cpu_memory_limit(None)
+    torch.ones(4 * SIZE)
+    with pytest.raises(ValueError, match="limit_bytes is -1"):
+        reprise.set_cpu_memory_limit(-1)

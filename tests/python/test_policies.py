@@ -31,6 +31,11 @@ def chain(t):
     return t.sin().exp().sin().tanh().sin()
 
 
+def save_the_first(seen, context, op, *args):
+    seen.append(op)
+    return len(seen) == 1
+
+
 # Backward does not need the result of the last one.
 SINS_COMPUTED_AGAIN = [
     (policies.save_nothing(), 2),
@@ -38,6 +43,11 @@ SINS_COMPUTED_AGAIN = [
     (["aten::sin"], 0),
     ([torch.ops.aten.exp.default], 1),
     (lambda context, op, *args: op is torch.ops.aten.sin.default, 0),
+    (policies.save_where(lambda result: result.numel() == 4), 0),
+    (policies.save_where(lambda result: result.numel() == 5), 2),
+    (policies.save_tagged(torch.Tag.pointwise), 0),
+    (policies.save_tagged(torch.Tag.data_dependent_output), 2),
+    (policies.with_state(list, save_the_first), 1),
 ]
 
 
@@ -46,6 +56,61 @@ SINS_COMPUTED_AGAIN = [
 def test_operators_computed_again(form, policy, sins):
     counts = counts_in_backward(form(policy=policy), chain, leaf(4))
     assert counts["aten.sin.default"] == sins
+
+
+@pytest.mark.parametrize("form", [with_options, scope_with], ids=["function", "scope"])
+def test_each_run_of_a_region_has_its_state(form):
+    states = []
+
+    def make_state():
+        states.append([])
+        return states[-1]
+
+    def decide(seen, context, op, *args, **kwargs):
+        seen.append((op, len(args)))
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    region = form(policy=policies.offload(policies.with_state(make_state, decide)))
+    x = leaf(4)
+    for _ in range(2):
+        region(lambda t: t.sin().add(t, alpha=2), x).sum().backward()
+    of_a_run = [(torch.ops.aten.sin.default, 1), (torch.ops.aten.add.Tensor, 2)]
+    assert states == [of_a_run, of_a_run]
+
+
+def raise_lookup_error(*args, **kwargs):
+    raise LookupError("asked")
+
+
+@pytest.mark.parametrize("form", [with_options, scope_with], ids=["function", "scope"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        policies.save_where(raise_lookup_error),
+        policies.with_state(raise_lookup_error, save_the_first),
+        policies.with_state(list, raise_lookup_error),
+        raise_lookup_error,
+    ],
+    ids=["condition", "state", "decision", "function"],
+)
+def test_exceptions_of_a_policy_leave_the_region(form, policy):
+    with pytest.raises(LookupError, match="asked"):
+        form(policy=policy)(chain, leaf(4))
+    form(policy=policies.save_nothing())(chain, leaf(4)).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: policies.save_where(3),
+        lambda: policies.save_tagged(3),
+        lambda: policies.with_state(list, None),
+        lambda: policies.with_state([], save_the_first),
+    ],
+)
+def test_arguments_of_policies(make):
+    with pytest.raises(TypeError, match="should be"):
+        make()
 
 
 @pytest.mark.parametrize("form", [with_options, scope_with], ids=["function", "scope"])
