@@ -74,6 +74,9 @@ function(reprise_component)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH "$ORIGIN"
     REPRISE_PUBLIC_HEADERS "${ARG_PUBLIC_HEADERS}")
+  if(NOT DEFINED CMAKE_UNITY_BUILD)  # LibTorch's headers are most of what there is to compile
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+  endif()
   if(BUILD_SHARED_LIBS)
     _reprise_version_symbols(${target})
   endif()
