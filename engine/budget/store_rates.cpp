@@ -30,16 +30,29 @@ std::size_t StoreRates::samples(const Kind& kind) const {
 void StoreRates::add(const Kind& kind, const std::vector<StoreSample>& samples) {
   Known& known = kinds_[kind];
   ++known.samples;
-  known.fractions.resize(rates_.size());
-  for (std::size_t store = 0; store < rates_.size(); ++store) {
+  known.fractions.resize(stores_);
+  known.fastest.resize(stores_, {});
+  for (std::size_t store = 0; store < stores_; ++store) {
     const StoreSample& sample = samples[store];
     const auto fraction =
         static_cast<float>(sample.retained_bytes) / static_cast<float>(sample.bytes);
     known.fractions[store] = std::max(known.fractions[store], fraction);
-    if (sample.retained_bytes < sample.bytes) {
-      rates_[store].add(sample);
+    StoreSample& fastest = known.fastest[store];
+    if (sample.is_smaller() &&
+        (!fastest.is_smaller() || sample.seconds_per_byte() < fastest.seconds_per_byte())) {
+      fastest = sample;
     }
   }
+}
+
+StoreRate StoreRates::rate(std::size_t store) const {
+  StoreRate rate;
+  for (const auto& [kind, known] : kinds_) {
+    if (known.fastest[store].is_smaller()) {
+      rate.add(known.fastest[store]);
+    }
+  }
+  return rate;
 }
 
 std::vector<planner::StoreOption> StoreRates::options(const StepScript& script,
@@ -48,8 +61,8 @@ std::vector<planner::StoreOption> StoreRates::options(const StepScript& script,
   if (kinds_.empty()) {
     return options;
   }
-  for (std::size_t store = 0; store < rates_.size(); ++store) {
-    const StoreRate& rate = rates_[store];
+  for (std::size_t store = 0; store < stores_; ++store) {
+    const StoreRate rate = this->rate(store);
     planner::StoreOption& option = options.emplace_back();
     option.name = c10::str("store ", store);
     option.put_seconds_per_byte = rate.seconds(rate.put_seconds);

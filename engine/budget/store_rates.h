@@ -29,9 +29,15 @@ struct StoreSample {
   double get_seconds = 0;
   bool needs_successor = false;  // it left when the store was given another one
   bool copies_on_device = false;
+
+  bool is_smaller() const { return retained_bytes < bytes; }
+  double seconds_per_byte() const {
+    return (put_seconds + get_seconds) / static_cast<double>(bytes);
+  }
 };
 
-// Of one store. Sums over samples.
+// Of one store. Sums over the fastest sample of each kind of results that it makes smaller: others
+// were delayed by something else on the machine.
 struct StoreRate {
   void add(const StoreSample& sample);
 
@@ -51,13 +57,13 @@ struct StoreRate {
 // Not thread-safe.
 class StoreRates {
  public:
-  explicit StoreRates(std::size_t stores) : rates_(stores) {}
+  explicit StoreRates(std::size_t stores) : stores_(stores) {}
 
   // Results of one kind are alike in stores: those of one operator, at one position.
   using Kind = std::string;
   static Kind kind_of(const c10::OperatorHandle& op, std::size_t result);
 
-  const StoreRate& rate(std::size_t store) const { return rates_[store]; }
+  StoreRate rate(std::size_t store) const;
   std::size_t samples(const Kind& kind) const;
 
   // samples: one per store.
@@ -70,9 +76,11 @@ class StoreRates {
  private:
   struct Known {
     std::size_t samples = 0;
-    std::vector<float> fractions;  // by store: the greatest
+    // By store:
+    std::vector<StoreSample> fastest;
+    std::vector<float> fractions;  // the greatest
   };
-  std::vector<StoreRate> rates_;
+  std::size_t stores_;
   absl::flat_hash_map<Kind, Known> kinds_;
 };
 
