@@ -16,9 +16,9 @@ const char* __asan_default_options() {
 const char* __ubsan_default_options() { return "print_stacktrace=1:halt_on_error=1"; }
 
 // LibTorch and OpenMP are not instrumented: their atomics and their barriers are not seen, only the
-// functions of the system that they call.
+// functions of the system that they call. Forked processes have threads of their own.
 const char* __tsan_default_options() {
-  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4";
+  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4:die_after_fork=0";
 }
 
 }  // extern "C"

@@ -117,16 +117,20 @@ at::Tensor BackgroundEntry::find_bytes() const {
   return bytes_;
 }
 
-// Called by the thread that has made it kLeaving or kInFlight.
+// Called by the thread that has made it kLeaving or kInFlight. A reader finds it with its bytes, or
+// forwarded.
 void BackgroundEntry::forward() {
   auto forwarded = next_->put(bytes_);
+  State was = State::kLeaving;
   {
+    at::Tensor dropped;  // freed after the lock
     const BackgroundOffloader::Lock lock(memory_->mutex_);
     forwarded_ = std::move(forwarded);
     memory_->counters_.bytes_forwarded += origin_.size();
+    dropped = std::exchange(bytes_, at::Tensor());
+    was = std::exchange(state_, State::kForwarded);
   }
-  drop_bytes();
-  set_stored(State::kForwarded);
+  leave_queue(was, BackgroundOffloader::Lock(memory_->mutex_));
 }
 
 void BackgroundEntry::drop_bytes() {
@@ -135,10 +139,13 @@ void BackgroundEntry::drop_bytes() {
   dropped = std::exchange(bytes_, at::Tensor());
 }
 
-// An entry in flight is done when its memory is free.
 void BackgroundEntry::set_stored(State state) {
   const BackgroundOffloader::Lock lock(memory_->mutex_);
-  const State was = std::exchange(state_, state);
+  leave_queue(std::exchange(state_, state), lock);
+}
+
+// An entry in flight is done when its memory is free.
+void BackgroundEntry::leave_queue(State was, const BackgroundOffloader::Lock& /*lock*/) {
   if (was == State::kResident) {
     memory_->queue_.remove_resident(*this);
   } else if (was == State::kInFlight) {

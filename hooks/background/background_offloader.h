@@ -138,6 +138,7 @@ class BackgroundEntry : public std::enable_shared_from_this<BackgroundEntry> {
   void read(at::Tensor loaded);
 
   void set_stored(State state);
+  void leave_queue(State was, const std::unique_lock<std::mutex>& lock);
 
   at::Tensor bring_back(bool is_own);
   bool moves_back() const;

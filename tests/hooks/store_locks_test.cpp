@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <atomic>
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -30,13 +32,15 @@ using testing::returns_elsewhere;
 using Stored = std::unique_ptr<StoredTensor>;
 constexpr std::int64_t kLength = 2000;
 
-// Looks whether a store answers, and keeps on looking once it has not.
+// Looks whether a store answers, until it has not. Thread-safe.
 struct Looks {
-  int looks = 0;
-  bool all_answered = true;
+  std::atomic<int> looks = 0;
+  std::atomic<bool> all_answered = true;
   void look(std::function<void()> ask) {
     ++looks;
-    all_answered = all_answered && returns_elsewhere(std::move(ask));
+    if (all_answered && !returns_elsewhere(std::move(ask))) {
+      all_answered = false;
+    }
   }
 };
 

@@ -203,7 +203,7 @@ class Call {
         return i;
       }
     }
-    TORCH_CHECK(false, "the test device does not understand ", op_.schema());
+    C10_THROW_ERROR(Error, c10::str("the test device does not understand ", op_.schema()));
   }
 
   static at::Tensor empty_like_meta(const at::Tensor& meta, c10::Device device) {
