@@ -23,8 +23,8 @@ namespace reprise::zoo {
 
 struct Step {
   std::int64_t bytes_before = 0;
-  std::int64_t kept = 0;            // after forward, beyond those before
-  std::int64_t peak = 0;            // beyond those before
+  std::int64_t kept = 0;            // after forward, beyond bytes_before
+  std::int64_t peak = 0;            // beyond bytes_before
   std::vector<at::Tensor> results;  // gradients and buffers
 };
 

@@ -193,7 +193,7 @@ def partitioned(
     gathers them, one region ahead. After DeepSpeed's partition_activations.
 
     check_order: ranks compare what they gather, for debugging; the same on all ranks.
-    check_timeout: of that comparison, in seconds; those that have come raise RuntimeError then.
+    check_timeout: seconds after which ranks that wait there for others raise RuntimeError.
     """
     return _C.stores.partitioned(
         group, min_bytes=min_bytes, check_order=check_order, check_timeout=check_timeout

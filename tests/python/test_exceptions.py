@@ -153,9 +153,8 @@ def test_swallowing_the_early_stop_changes_nothing(depth):
     assert swallowed
 
 
-@pytest.mark.parametrize("replacement", [ValueError("another"), KeyboardInterrupt()])
-def test_replacing_the_early_stop(replacement):
-    x = leaf(3)
+def region_that_replaces_the_early_stop(x, replacement):
+    """Returns the exponential of the sine of x, from a region whose recomputation raises."""
 
     def function(t):
         try:
@@ -163,7 +162,13 @@ def test_replacing_the_early_stop(replacement):
         except BaseException:  # noqa: BLE001
             raise replacement from None
 
-    y = reprise.checkpoint(function, x)
+    return reprise.checkpoint(function, x)
+
+
+@pytest.mark.parametrize("replacement", [ValueError("another"), KeyboardInterrupt()])
+def test_replacing_the_early_stop(replacement):
+    x = leaf(3)
+    y = region_that_replaces_the_early_stop(x, replacement)
     if isinstance(replacement, KeyboardInterrupt):  # never taken for the stop
         with pytest.raises(KeyboardInterrupt):
             y.sum().backward()
@@ -178,14 +183,7 @@ def test_replacing_the_early_stop(replacement):
 def test_an_interrupt_raised_in_place_of_the_early_stop_where_signals_are_ignored():
     x = leaf(3)
     interrupt = KeyboardInterrupt("by the code")
-
-    def function(t):
-        try:
-            return t.sin().exp()
-        except BaseException:  # noqa: BLE001
-            raise interrupt from None
-
-    y = reprise.checkpoint(function, x)
+    y = region_that_replaces_the_early_stop(x, interrupt)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
