@@ -35,6 +35,20 @@
 #include "reprise/engine/region/forward_region.h"
 
 namespace reprise {
+namespace engine_internal {
+
+// Calls `fn` in a region with function replay. `options` are moved from; null means the defaults.
+template <class F, class... Args>
+decltype(auto) run_region(CheckpointOptions* options, F&& fn, Args&&... args) {
+  auto owned = std::make_unique<StoredCall<F, Args...>>(std::forward<F>(fn), args...);
+  auto& replay = *owned;
+  ForwardRegion region(options, std::move(owned));
+  return region.run([&]() -> decltype(auto) {
+    return invoke_callable(replay.forward_callable(fn), std::forward<Args>(args)...);
+  });
+}
+
+}  // namespace engine_internal
 
 // Runs `fn(args...)` as a region. With grad mode off, or tensors of fewer than
 // `options.min_input_bytes`, calls `fn` and does nothing else.
@@ -68,7 +82,6 @@ decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
   Call::check();
   if constexpr (Call::value) {
     using engine_internal::ForwardRegion;
-    using Function = engine_internal::StoredCall<F, Args...>;
     const auto call = [&]() -> decltype(auto) {
       return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
     };
@@ -80,14 +93,7 @@ decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
     if (options.replay == ReplayMode::kTape) {
       return ForwardRegion(std::move(options)).run(call);
     }
-    auto owned = std::make_unique<Function>(std::forward<F>(fn), args...);
-    Function& replay = *owned;
-    engine_internal::RegionInputs inputs = replay.take_inputs();
-    ForwardRegion region(std::move(options), std::move(owned), std::move(inputs));
-    return region.run([&]() -> decltype(auto) {
-      return engine_internal::invoke_callable(replay.forward_callable(fn),
-                                              std::forward<Args>(args)...);
-    });
+    return engine_internal::run_region(&options, std::forward<F>(fn), std::forward<Args>(args)...);
   }
 }
 
@@ -95,7 +101,14 @@ decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
 template <class F, class... Args>
 requires(!std::same_as<std::remove_cvref_t<F>, CheckpointOptions>) decltype(auto)
     checkpoint(F&& fn, Args&&... args) {
-  return checkpoint(CheckpointOptions{}, std::forward<F>(fn), std::forward<Args>(args)...);
+  using Call = engine_internal::ValidCall<F, Args...>;
+  Call::check();
+  if constexpr (Call::value) {
+    if (!engine_internal::ForwardRegion::is_needed()) {
+      return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
+    }
+    return engine_internal::run_region(nullptr, std::forward<F>(fn), std::forward<Args>(args)...);
+  }
 }
 
 }  // namespace reprise

@@ -18,20 +18,43 @@ import tempfile
 
 from marked_parts import write_part
 
-CALL = "at::Tensor f(const at::Tensor& x) { return g(x); }\n"
-REGION = "at::Tensor f(const at::Tensor& x) { return reprise::checkpoint(&g, x); }\n"
-DECLARATION = "at::Tensor g(const at::Tensor&);\n"
-# The headers that a source includes: of LibTorch, and of Reprise besides.
+# The part of a program that runs a callable; {} is where a region would be.
+FUNCTION = """at::Tensor g(const at::Tensor&);
+at::Tensor f(const at::Tensor& x) {{ return {}; }}
+"""
+MODEL = """struct BlockImpl : torch::nn::Module {{
+  torch::Tensor forward(const torch::Tensor& x) {{ return x + down(torch::gelu(up(x))); }}
+  torch::nn::Linear up = register_module("up", torch::nn::Linear(64, 256));
+  torch::nn::Linear down = register_module("down", torch::nn::Linear(256, 64));
+}};
+TORCH_MODULE(Block);
+int main() {{
+  Block block;
+  torch::optim::SGD optimizer(block->parameters(), 0.1);
+  for (int step = 0; step < 10; ++step) {{
+    optimizer.zero_grad();
+    const torch::Tensor x = torch::randn({{8, 64}});
+    {}.sum().backward();
+    optimizer.step();
+  }}
+}}
+"""
+PROGRAMS = {
+    "a function": (FUNCTION, "g(x)", "reprise::checkpoint(&g, x)"),
+    "a model": (MODEL, "block(x)", "reprise::checkpoint(block, x)"),
+}
+# A program, the header of LibTorch that it includes, and that of Reprise besides.
 SOURCES = [
-    ("torch/torch.h", "reprise/engine/checkpoint.h"),
-    ("torch/torch.h", "reprise/reprise.h"),
-    ("ATen/ATen.h", "reprise/engine/checkpoint.h"),
-    ("ATen/core/Tensor.h", "reprise/engine/checkpoint.h"),
+    ("a model", "torch/torch.h", "reprise/engine/checkpoint.h"),
+    ("a model", "torch/torch.h", "reprise/reprise.h"),
+    ("a function", "torch/torch.h", "reprise/engine/checkpoint.h"),
+    ("a function", "ATen/ATen.h", "reprise/engine/checkpoint.h"),
+    ("a function", "ATen/core/Tensor.h", "reprise/engine/checkpoint.h"),
 ]
 
 
-def source(headers, body):
-    return "".join(f"#include <{header}>\n" for header in headers) + DECLARATION + body
+def source(headers, program, call):
+    return "".join(f"#include <{header}>\n" for header in headers) + program.format(call)
 
 
 def seconds_of(command, text, folder):
@@ -45,24 +68,26 @@ def seconds_of(command, text, folder):
 
 
 def measure(command, rounds):
-    """Yields the headers, and the seconds of each round without and with Reprise's."""
+    """Yields a source's words, and the seconds of each round without and with Reprise's header."""
     with tempfile.TemporaryDirectory() as folder:
-        for theirs, ours in SOURCES:
-            texts = source([theirs], CALL), source([theirs, ours], REGION)
+        for name, theirs, ours in SOURCES:
+            program, plain, region = PROGRAMS[name]
+            texts = source([theirs], program, plain), source([theirs, ours], program, region)
             for text in texts:  # reads the headers from the disk
                 seconds_of(command, text, folder)
             yield (
+                name,
                 theirs,
                 ours,
                 [[seconds_of(command, t, folder) for t in texts] for _ in range(rounds)],
             )
 
 
-def row(theirs, ours, rounds):
+def row(name, theirs, ours, rounds):
     ratios = sorted(with_ours / without for without, with_ours in rounds)
     middle = [statistics.median(side) for side in zip(*rounds)]
     return (
-        f"| `{theirs}` | `{ours}` | {middle[0]:.2f} s | {middle[1]:.2f} s "
+        f"| {name} | `{theirs}` | `{ours}` | {middle[0]:.2f} s | {middle[1]:.2f} s "
         f"| {statistics.median(ratios):.3f} ({ratios[0]:.3f}-{ratios[-1]:.3f}) |"
     )
 
@@ -85,13 +110,15 @@ def main():
         [
             "## Compile time",
             "",
-            "Processor time of the compiler for a source with LibTorch's header alone, which calls a "
-            "function, and with Reprise's besides, which calls it in a region; medians of "
-            f"{arguments.rounds} rounds by turns, with the extremes of the ratio. GCC "
+            "Processor time of the compiler for a source with LibTorch's header alone, and with "
+            "Reprise's besides; medians of "
+            f"{arguments.rounds} rounds by turns, with the extremes of the ratio. `a function` calls "
+            "another one, directly or in a region; `a model` defines a module of two linear layers "
+            "and trains it, with the module's call in a region or not. GCC "
             f"{version.stdout.strip()}, -O2, {datetime.date.today()}.",
             "",
-            "| LibTorch's header | Reprise's | without | with | ratio |",
-            "| :--- | :--- | ---: | ---: | ---: |",
+            "| program | LibTorch's header | Reprise's | without | with | ratio |",
+            "| :--- | :--- | :--- | ---: | ---: | ---: |",
             *rows,
         ]
     )

@@ -15,8 +15,12 @@
 
 namespace reprise::engine_internal {
 
-// The tensors and generators found in a region's arguments.
-struct RegionInputs {
+// The tensors and generators found in a region's arguments. Not made, filled or destroyed in
+// headers, see Note [Compile time].
+struct REPRISE_API RegionInputs {
+  void add(at::Tensor tensor);
+  void add(const at::Generator& generator);
+
   std::vector<at::Tensor> tensors;
   std::vector<at::Generator> generators;
 };
@@ -28,6 +32,10 @@ class REPRISE_API RegionCode {
   RegionCode(const RegionCode&) = delete;
   RegionCode& operator=(const RegionCode&) = delete;
   virtual ~RegionCode();
+
+  // Moves the tensors of the arguments, and copies their generators, to `inputs`. Called once,
+  // before run().
+  virtual void take_inputs(RegionInputs& inputs) = 0;
 
   // Runs the region on `inputs`, which replace RegionInputs::tensors. Drops the results: autograd's
   // saved tensors are the purpose. May be called several times, also concurrently.

@@ -128,18 +128,14 @@ class StoredCall final : public RegionCode {
   explicit StoredCall(F&& fn, const std::remove_reference_t<Args>&... arguments)
       : callable_(keep(fn)), arguments_(store_argument<Args>(arguments)...) {}
 
-  // Moves the tensors out of the stored arguments.
-  RegionInputs take_inputs() {
-    RegionInputs inputs;
+  void take_inputs(RegionInputs& inputs) override {
     visit_tensors(arguments_, [&inputs]<class T>(T& found) {
       if constexpr (std::same_as<T, at::Tensor>) {
-        inputs.tensors.push_back(std::move(found));
-        found = at::Tensor();
+        inputs.add(std::exchange(found, at::Tensor()));
       } else {
-        inputs.generators.push_back(found);
+        inputs.add(found);
       }
     });
-    return inputs;
   }
 
   // Returns the callable for forward: the caller's object if that was copied, otherwise the one

@@ -150,9 +150,13 @@ std::unique_ptr<Recomputation> make_recomputation(RegionRecord& record, const Re
 // Members are made in this order and destroyed in the reverse order.
 class ForwardRegion::Impl {
  public:
-  Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs,
+  Impl(CheckpointOptions options, std::unique_ptr<RegionCode> code,
        std::shared_ptr<TapeRetention> retention)
       : preserves_rng_(options.preserve_rng_state) {
+    RegionInputs inputs;
+    if (code) {
+      code->take_inputs(inputs);
+    }
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
     inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
                              options.generators.end());
@@ -276,18 +280,22 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
   return true;
 }
 
-ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
-                             RegionInputs inputs) {
-  apply_configuration(options);
-  impl_ = std::make_shared<Impl>(std::move(options), std::move(code), std::move(inputs), nullptr);
-}
+bool ForwardRegion::is_needed() { return is_needed(CheckpointOptions{}); }
+
+ForwardRegion::ForwardRegion(CheckpointOptions* options, std::unique_ptr<RegionCode> code)
+    : ForwardRegion(options != nullptr ? std::move(*options) : CheckpointOptions{}, std::move(code),
+                    nullptr) {}
 
 ForwardRegion::ForwardRegion(CheckpointOptions options)
-    : ForwardRegion(std::move(options), nullptr, {}) {}
+    : ForwardRegion(std::move(options), nullptr, nullptr) {}
 
-ForwardRegion::ForwardRegion(CheckpointOptions options, std::shared_ptr<TapeRetention> retention) {
+ForwardRegion::ForwardRegion(CheckpointOptions options, std::shared_ptr<TapeRetention> retention)
+    : ForwardRegion(std::move(options), nullptr, std::move(retention)) {}
+
+ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
+                             std::shared_ptr<TapeRetention> retention) {
   apply_configuration(options);
-  impl_ = std::make_shared<Impl>(std::move(options), nullptr, RegionInputs{}, std::move(retention));
+  impl_ = std::make_shared<Impl>(std::move(options), std::move(code), std::move(retention));
 }
 
 std::weak_ptr<Frame> ForwardRegion::frame() const { return impl_->frame(); }
@@ -319,5 +327,8 @@ bool ForwardRegion::abandon_unless_innermost() noexcept {
 }
 
 RegionCode::~RegionCode() = default;
+
+void RegionInputs::add(at::Tensor tensor) { tensors.push_back(std::move(tensor)); }
+void RegionInputs::add(const at::Generator& generator) { generators.push_back(generator); }
 
 }  // namespace reprise::engine_internal

@@ -2,6 +2,12 @@
 // Copyright 2026 The Reprise Authors
 //
 // The forward run of a region, from its entry to its exit.
+//
+// Note [Compile time]: GCC takes into its analysis every class that a virtual call may reach, with
+// all that it uses. For a virtual function of c10::intrusive_ptr_target, or of the control block of
+// a std::shared_ptr, these are most classes of torch/torch.h, and the first such call of a source
+// costs three seconds. Therefore a region with default options makes and destroys no
+// CheckpointOptions and no RegionInputs in headers.
 #ifndef REPRISE_ENGINE_REGION_FORWARD_REGION_H_
 #define REPRISE_ENGINE_REGION_FORWARD_REGION_H_
 
@@ -21,9 +27,12 @@ class REPRISE_API ForwardRegion {
  public:
   // Checks the options and that hooks are enabled. Returns false if autograd records nothing here.
   static bool is_needed(const CheckpointOptions& options);
+  // The same for the default options.
+  static bool is_needed();
 
   // Enters the region: tensors that autograd saves on this thread go to its frame from now on.
-  ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code, RegionInputs inputs);
+  // Takes the inputs of `code`. `options` are moved from; null means the defaults.
+  ForwardRegion(CheckpointOptions* options, std::unique_ptr<RegionCode> code);
   // The same for tape replay, which needs no code.
   explicit ForwardRegion(CheckpointOptions options);
   // The same, with what decides instead of a policy.
@@ -61,6 +70,8 @@ class REPRISE_API ForwardRegion {
 
  private:
   class REPRISE_LOCAL Impl;
+  REPRISE_LOCAL ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCode> code,
+                              std::shared_ptr<TapeRetention> retention);
   bool abandon_unless_innermost() noexcept;
 
   std::shared_ptr<Impl> impl_;

@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/region/configuration.h"
@@ -33,14 +32,6 @@ bool are_inputs_packed(const CheckpointOptions& options) {
   return configuration != nullptr && configuration->input_store != nullptr;
 }
 
-std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
-  std::int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) {
-    bytes += tensor.numel() * static_cast<std::int64_t>(tensor.itemsize());
-  }
-  return bytes;
-}
-
 // Returns the result of the call, null with an exception.
 PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
                      PythonContexts contexts) {
@@ -50,13 +41,13 @@ PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
   }
   auto code = std::make_unique<PythonCode>(call, !are_inputs_packed(options),
                                            std::move(contexts.recompute));
-  engine_internal::RegionInputs inputs = code->take_inputs();
-  if (options.min_input_bytes > 0 && bytes_of(inputs.tensors) < options.min_input_bytes) {
+  if (options.min_input_bytes > 0 && code->tensor_bytes() < options.min_input_bytes) {
     return run();
   }
   const bool is_tape = options.replay == ReplayMode::kTape;
+  CheckpointOptions own = options;
   ForwardRegion region =
-      is_tape ? ForwardRegion(options) : ForwardRegion(options, std::move(code), std::move(inputs));
+      is_tape ? ForwardRegion(std::move(own)) : ForwardRegion(&own, std::move(code));
   return region
       .run([&] {
         auto result = py::reinterpret_steal<py::object>(run());

@@ -72,8 +72,16 @@ PythonCode::PythonCode(const PythonCall& call, bool holds_tensors, py::object re
 
 PythonCode::~PythonCode() { destroy_with_lock(objects_); }
 
-engine_internal::RegionInputs PythonCode::take_inputs() {
-  return {.tensors = std::move(tensors_), .generators = {}};
+std::int64_t PythonCode::tensor_bytes() const {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors_) {
+    bytes += tensor.numel() * static_cast<std::int64_t>(tensor.itemsize());
+  }
+  return bytes;
+}
+
+void PythonCode::take_inputs(engine_internal::RegionInputs& inputs) {
+  inputs.tensors = std::move(tensors_);
 }
 
 std::vector<py::object> PythonCode::arguments_with(std::span<const at::Tensor> inputs) const {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -41,8 +42,11 @@ class PythonCode final : public engine_internal::RegionCode {
   PythonCode(const PythonCall& call, bool holds_tensors, py::object recompute_context);
   ~PythonCode() override;
 
+  // Of the tensors in the arguments. Before take_inputs().
+  std::int64_t tensor_bytes() const;
+
   // With the interpreter's lock.
-  engine_internal::RegionInputs take_inputs();
+  void take_inputs(engine_internal::RegionInputs& inputs) override;
 
   // Takes the interpreter's lock.
   void run(std::span<const at::Tensor> inputs) override;
