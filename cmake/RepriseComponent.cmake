@@ -188,7 +188,8 @@ endfunction()
 
 # reprise_bench(NAME scaling SOURCES scaling.cpp LINKS benchmark::benchmark)
 #
-# Adds a benchmark program, which gets all of Reprise.
+# Adds a benchmark program, which gets all of Reprise. The first precompiles torch/torch.h, and the
+# others share it.
 function(reprise_bench)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SOURCES;LINKS")
   add_executable(${ARG_NAME} ${ARG_SOURCES})
@@ -196,6 +197,13 @@ function(reprise_bench)
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_BINARY_DIR}/include/bench")
   target_link_libraries(${ARG_NAME} PRIVATE reprise::reprise ${ARG_LINKS})
   reprise_link_kernels(${ARG_NAME})
+  get_property(precompiled GLOBAL PROPERTY REPRISE_BENCH_PCH)
+  if(precompiled)
+    target_precompile_headers(${ARG_NAME} REUSE_FROM ${precompiled})
+  else()
+    target_precompile_headers(${ARG_NAME} PRIVATE <torch/torch.h>)
+    set_property(GLOBAL PROPERTY REPRISE_BENCH_PCH ${ARG_NAME})
+  endif()
 endfunction()
 
 # reprise_example(FOLDER 01_char_gpt TEST_TARGET char_gpt TEST_ARGUMENTS --steps 2)

@@ -5,7 +5,9 @@
 Usage: compile_time.py --libtorch FOLDER --includes FOLDER --page benchmarks.md [--rounds N]
 
 Compiles each pair of sources by turns, and compares the processor time of the compiler round by
-round. The table goes into the page's part "compile time".
+round: as GCC is, and without its collections of garbage. One is due whenever its heap has grown by
+a third since the last, so that a source's last bytes may cost a second beside torch/torch.h, or
+nothing. The table goes into the page's part "compile time".
 """
 
 import argparse
@@ -43,14 +45,16 @@ PROGRAMS = {
     "a function": (FUNCTION, "g(x)", "reprise::checkpoint(&g, x)"),
     "a model": (MODEL, "block(x)", "reprise::checkpoint(block, x)"),
 }
-# A program, the header of LibTorch that it includes, and that of Reprise besides.
+# A program, the header of LibTorch that it includes, that of Reprise besides, and how many times as
+# many rounds it has.
 SOURCES = [
-    ("a model", "torch/torch.h", "reprise/engine/checkpoint.h"),
-    ("a model", "torch/torch.h", "reprise/reprise.h"),
-    ("a function", "torch/torch.h", "reprise/engine/checkpoint.h"),
-    ("a function", "ATen/ATen.h", "reprise/engine/checkpoint.h"),
-    ("a function", "ATen/core/Tensor.h", "reprise/engine/checkpoint.h"),
+    ("a model", "torch/torch.h", "reprise/engine/checkpoint.h", 1),
+    ("a model", "torch/torch.h", "reprise/reprise.h", 1),
+    ("a function", "torch/torch.h", "reprise/engine/checkpoint.h", 1),
+    ("a function", "ATen/ATen.h", "reprise/engine/checkpoint.h", 2),
+    ("a function", "ATen/core/Tensor.h", "reprise/engine/checkpoint.h", 5),
 ]
+NO_COLLECTIONS = ["--param", "ggc-min-heapsize=16000000"]  # KiB, more than any source needs
 
 
 def source(headers, program, call):
@@ -68,27 +72,30 @@ def seconds_of(command, text, folder):
 
 
 def measure(command, rounds):
-    """Yields a source's words, and the seconds of each round without and with Reprise's header."""
+    """Yields a source's words, and the seconds of each round: without and with Reprise's header,
+    and both again without collections."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, theirs, ours in SOURCES:
+        for name, theirs, ours, times in SOURCES:
             program, plain, region = PROGRAMS[name]
             texts = source([theirs], program, plain), source([theirs, ours], program, region)
-            for text in texts:  # reads the headers from the disk
-                seconds_of(command, text, folder)
-            yield (
-                name,
-                theirs,
-                ours,
-                [[seconds_of(command, t, folder) for t in texts] for _ in range(rounds)],
-            )
+            runs = [(command, text) for text in texts]
+            runs += [(command + NO_COLLECTIONS, text) for text in texts]
+            for run in runs[:2]:  # reads the headers from the disk
+                seconds_of(*run, folder)
+            seconds = [[seconds_of(*run, folder) for run in runs] for _ in range(rounds * times)]
+            yield name, theirs, ours, seconds
+
+
+def ratio(rounds):
+    ratios = sorted(with_ours / without for without, with_ours in rounds)
+    return f"{statistics.median(ratios):.3f} ({ratios[0]:.3f}-{ratios[-1]:.3f})"
 
 
 def row(name, theirs, ours, rounds):
-    ratios = sorted(with_ours / without for without, with_ours in rounds)
-    middle = [statistics.median(side) for side in zip(*rounds)]
+    without, with_ours = (statistics.median(side) for side in list(zip(*rounds))[:2])
     return (
-        f"| {name} | `{theirs}` | `{ours}` | {middle[0]:.2f} s | {middle[1]:.2f} s "
-        f"| {statistics.median(ratios):.3f} ({ratios[0]:.3f}-{ratios[-1]:.3f}) |"
+        f"| {name} | `{theirs}` | `{ours}` | {without:.2f} s | {with_ours:.2f} s "
+        f"| {ratio([r[:2] for r in rounds])} | {ratio([r[2:] for r in rounds])} |"
     )
 
 
@@ -97,7 +104,7 @@ def main():
     parser.add_argument("--libtorch", type=pathlib.Path, required=True)
     parser.add_argument("--includes", type=pathlib.Path, required=True)
     parser.add_argument("--page", type=pathlib.Path, required=True)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch = arguments.libtorch / "include"
     folders = [torch, torch / "torch" / "csrc" / "api" / "include"]
@@ -111,14 +118,16 @@ def main():
             "## Compile time",
             "",
             "Processor time of the compiler for a source with LibTorch's header alone, and with "
-            "Reprise's besides; medians of "
-            f"{arguments.rounds} rounds by turns, with the extremes of the ratio. `a function` calls "
-            "another one, directly or in a region; `a model` defines a module of two linear layers "
-            "and trains it, with the module's call in a region or not. GCC "
-            f"{version.stdout.strip()}, -O2, {datetime.date.today()}.",
+            "Reprise's besides; medians of rounds by turns, with the extremes of the ratio. "
+            "`a function` calls another one, directly or in a region; `a model` defines a module of "
+            "two linear layers and trains it, with the module's call in a region or not. GCC "
+            "collects garbage whenever its heap has grown by a third: a source that is near such a "
+            "limit pays a second more for any header. The last column is without collections "
+            f"(`{' '.join(NO_COLLECTIONS)}`). GCC {version.stdout.strip()}, -O2, "
+            f"{arguments.rounds} rounds or more, {datetime.date.today()}.",
             "",
-            "| program | LibTorch's header | Reprise's | without | with | ratio |",
-            "| :--- | :--- | :--- | ---: | ---: | ---: |",
+            "| program | LibTorch's header | Reprise's | without | with | ratio | no collections |",
+            "| :--- | :--- | :--- | ---: | ---: | ---: | ---: |",
             *rows,
         ]
     )
