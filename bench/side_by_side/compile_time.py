@@ -5,9 +5,9 @@
 Usage: compile_time.py --libtorch FOLDER --includes FOLDER --page benchmarks.md [--rounds N]
 
 Compiles each pair of sources by turns, and compares the processor time of the compiler round by
-round: as GCC is, and without its collections of garbage. One is due whenever its heap has grown by
-a third since the last, so that a source's last bytes may cost a second beside torch/torch.h, or
-nothing. The table goes into the page's part "compile time".
+round: as GCC is, and without its collections of garbage. One is due whenever its heap has doubled
+since the last (GCC's manual, `ggc-min-expand`), so that the last bytes of a source may cost a
+second beside torch/torch.h, or nothing. The table goes into the page's part "compile time".
 """
 
 import argparse
@@ -121,8 +121,8 @@ def main():
             "Reprise's besides; medians of rounds by turns, with the extremes of the ratio. "
             "`a function` calls another one, directly or in a region; `a model` defines a module of "
             "two linear layers and trains it, with the module's call in a region or not. GCC "
-            "collects garbage whenever its heap has grown by a third: a source that is near such a "
-            "limit pays a second more for any header. The last column is without collections "
+            "collects garbage whenever its heap has doubled: a source that is near such a limit pays a "
+            "second more for any header. The last column is without collections "
             f"(`{' '.join(NO_COLLECTIONS)}`). GCC {version.stdout.strip()}, -O2, "
             f"{arguments.rounds} rounds or more, {datetime.date.today()}.",
             "",
