@@ -143,6 +143,12 @@ struct CheckpointOptions {
   // set_data(), and are not retained: the recomputation, or backward, reads their current values.
   bool allow_external_mutation = false;
 
+  // How much outside memory a region copies, at its reads, so that the memory may be used for
+  // something else before backward: tensors that the region itself writes, and memory that LibTorch
+  // has not allocated (`from_blob()`, NumPy). What exceeds this is compared with its fingerprint
+  // instead, and is an error if it has changed and cannot be computed again. Must not be negative.
+  std::int64_t copied_state_limit_bytes = std::int64_t{1} << 20;
+
   // Accepts that a result which the policy has saved is modified in place. The recomputation then
   // computes everything again, and so obtains the value of forward.
   bool allow_cache_entry_mutation = false;

@@ -66,6 +66,9 @@ class CheckpointOptionsBuilder {
   CheckpointOptionsBuilder& allow_external_mutation(bool value) {
     return set(options_.allow_external_mutation, std::move(value));
   }
+  CheckpointOptionsBuilder& copied_state_limit_bytes(std::int64_t value) {
+    return set(options_.copied_state_limit_bytes, std::move(value));
+  }
   CheckpointOptionsBuilder& allow_cache_entry_mutation(bool value) {
     return set(options_.allow_cache_entry_mutation, std::move(value));
   }

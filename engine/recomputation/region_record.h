@@ -5,6 +5,7 @@
 #ifndef REPRISE_ENGINE_RECOMPUTATION_REGION_RECORD_H_
 #define REPRISE_ENGINE_RECOMPUTATION_REGION_RECORD_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,7 @@ struct RegionRecord {
   std::string name;
   bool early_stop = true;
   bool allow_external_mutation = false;
+  std::int64_t copied_state_limit_bytes = 0;
   DeterminismCheck check = DeterminismCheck::kMetadata;
   std::function<std::string(const at::Tensor&)> describe;
   std::shared_ptr<ActivationStore> input_store;  // or null

@@ -66,6 +66,10 @@ void check_options(const CheckpointOptions& options) {
     throw std::invalid_argument("[checkpoint] min_input_bytes is negative: " +
                                 std::to_string(options.min_input_bytes));
   }
+  if (options.copied_state_limit_bytes < 0) {
+    throw std::invalid_argument("[checkpoint] copied_state_limit_bytes is negative: " +
+                                std::to_string(options.copied_state_limit_bytes));
+  }
 }
 
 std::string name_or_number(std::string name) {
@@ -114,6 +118,7 @@ RegionRecord make_record(const CheckpointOptions& options) {
   record.name = name_or_number(options.name);
   record.early_stop = effective_early_stop(options.early_stop);
   record.allow_external_mutation = options.allow_external_mutation;
+  record.copied_state_limit_bytes = options.copied_state_limit_bytes;
   record.check = check_for(options);
   record.describe = options.determinism_fn;
   record.input_store = options.input_store;

@@ -79,8 +79,8 @@ CheckpointOptions make_options(std::string name, py::handle policy, const std::s
                                const std::string& fill, std::int64_t min_input_bytes,
                                bool preserve_rng_state, bool early_stop,
                                py::handle determinism_check, bool debug,
-                               bool allow_external_mutation, bool allow_cache_entry_mutation,
-                               bool respect_saved_tensors_hooks,
+                               bool allow_external_mutation, std::int64_t copied_state_limit_bytes,
+                               bool allow_cache_entry_mutation, bool respect_saved_tensors_hooks,
                                std::shared_ptr<ActivationStore> input_store, int prefetch_depth,
                                bool synchronize_boundary) {
   CheckpointOptions options;
@@ -94,6 +94,7 @@ CheckpointOptions make_options(std::string name, py::handle policy, const std::s
   set_determinism_check(options, determinism_check);
   options.debug = debug;
   options.allow_external_mutation = allow_external_mutation;
+  options.copied_state_limit_bytes = copied_state_limit_bytes;
   options.allow_cache_entry_mutation = allow_cache_entry_mutation;
   options.respect_saved_tensors_hooks = respect_saved_tensors_hooks;
   options.input_store = std::move(input_store);
@@ -112,6 +113,7 @@ void add_options(py::module_& module) {
            py::arg("preserve_rng_state") = true, py::arg("early_stop") = true,
            py::arg("determinism_check") = "default", py::arg("debug") = false,
            py::arg("allow_external_mutation") = false,
+           py::arg("copied_state_limit_bytes") = CheckpointOptions().copied_state_limit_bytes,
            py::arg("allow_cache_entry_mutation") = false,
            py::arg("respect_saved_tensors_hooks") = false, py::arg("input_store") = py::none(),
            py::arg("prefetch_depth") = 1, py::arg("synchronize_boundary") = false)
@@ -134,6 +136,7 @@ void add_options(py::module_& module) {
       .def_readwrite("prefetch_depth", &CheckpointOptions::prefetch_depth)
       .def_readwrite("synchronize_boundary", &CheckpointOptions::synchronize_boundary)
       .def_readwrite("allow_external_mutation", &CheckpointOptions::allow_external_mutation)
+      .def_readwrite("copied_state_limit_bytes", &CheckpointOptions::copied_state_limit_bytes)
       .def_readwrite("preserve_rng_state", &CheckpointOptions::preserve_rng_state)
       .def_readwrite("early_stop", &CheckpointOptions::early_stop)
       .def_readwrite("debug", &CheckpointOptions::debug)

@@ -55,6 +55,7 @@ class CheckpointOptions:
     def determinism_check(self, check: _DeterminismCheck) -> None: ...
     debug: bool
     allow_external_mutation: bool
+    copied_state_limit_bytes: int
     allow_cache_entry_mutation: bool
     respect_saved_tensors_hooks: bool
     prefetch_depth: int
@@ -73,6 +74,7 @@ class CheckpointOptions:
         determinism_check: _DeterminismCheck = "default",
         debug: bool = False,
         allow_external_mutation: bool = False,
+        copied_state_limit_bytes: int = 1048576,
         allow_cache_entry_mutation: bool = False,
         respect_saved_tensors_hooks: bool = False,
         input_store: stores.ActivationStore | None = None,

@@ -42,6 +42,8 @@ class CheckpointOptions(_C.CheckpointOptions):
     debug: records operators with stack traces, for messages.
     allow_external_mutation: accepts that tensors from outside change between forward and
         recomputation, and that parameters are freed meanwhile.
+    copied_state_limit_bytes: how much outside memory that the region writes, or that torch has not
+        allocated, a region copies when it reads it; what exceeds it must not change before backward.
     allow_cache_entry_mutation: accepts writes to results that the policy saves.
     respect_saved_tensors_hooks: passes saved results through the hooks around the region.
     input_store: where the region's inputs live; see `reprise.stores`.
@@ -67,6 +69,7 @@ class CheckpointOptions(_C.CheckpointOptions):
         determinism_check="default",
         debug=False,
         allow_external_mutation=False,
+        copied_state_limit_bytes=1 << 20,
         allow_cache_entry_mutation=False,
         respect_saved_tensors_hooks=False,
         input_store=None,
@@ -84,6 +87,7 @@ class CheckpointOptions(_C.CheckpointOptions):
             determinism_check=determinism_check,
             debug=debug,
             allow_external_mutation=allow_external_mutation,
+            copied_state_limit_bytes=copied_state_limit_bytes,
             allow_cache_entry_mutation=allow_cache_entry_mutation,
             respect_saved_tensors_hooks=respect_saved_tensors_hooks,
             input_store=input_store,

@@ -37,6 +37,7 @@ TEST(CheckpointOptionsBuilderTest, SetsEachFieldInAnyOrder) {
           .input_store(store)
           .respect_saved_tensors_hooks(true)
           .allow_cache_entry_mutation(true)
+          .copied_state_limit_bytes(5)
           .allow_external_mutation(true)
           .debug(true)
           .determinism_fn([](const at::Tensor&) { return std::string(); })
@@ -60,6 +61,7 @@ TEST(CheckpointOptionsBuilderTest, SetsEachFieldInAnyOrder) {
   EXPECT_TRUE(options.determinism_fn);
   EXPECT_TRUE(options.debug);
   EXPECT_TRUE(options.allow_external_mutation);
+  EXPECT_EQ(options.copied_state_limit_bytes, 5);
   EXPECT_TRUE(options.allow_cache_entry_mutation);
   EXPECT_TRUE(options.respect_saved_tensors_hooks);
   EXPECT_EQ(options.input_store, store);
@@ -94,6 +96,9 @@ TEST(CheckpointOptionsTest, MinInputBytesThatCannotHoldIsAnError) {
   const auto sin = [](const at::Tensor& t) { return t.sin(); };
   EXPECT_THAT([&] { checkpoint({.min_input_bytes = -1}, sin, torch::rand({2})); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("min_input_bytes is negative: -1")));
+  EXPECT_THAT(
+      [&] { checkpoint({.copied_state_limit_bytes = -1}, sin, torch::rand({2})); },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("copied_state_limit_bytes is negative: -1")));
   EXPECT_THAT([] { const CheckpointScope scope({.min_input_bytes = 1}); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("a scope has no inputs")));
 }
