@@ -118,6 +118,14 @@ absl::flat_hash_map<StorageId, ProvenanceMap::Entry> ProvenanceMap::take_alive()
   return alive;
 }
 
+const ProvenanceMap::Entry* ProvenanceMap::find_alive(
+    absl::FunctionRef<bool(const Entry&)> matches) const {
+  const auto found =
+      std::find_if(buffers_->entries.begin(), buffers_->entries.end(),
+                   [&](const Entry& entry) { return matches(entry) && !entry.storage.expired(); });
+  return found == buffers_->entries.end() ? nullptr : &*found;
+}
+
 void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift) {
   const Provenance hash = mix_in(kInput, input);
   const auto item = static_cast<std::int64_t>(tensor.itemsize());
@@ -191,6 +199,7 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
   Entry* const entry = entry_of(memory);
   if (entry != nullptr) {
     call.origin = std::min(call.origin, entry->origin);
+    call.reads_left_over = call.reads_left_over || entry->is_left_over;
     entry->version = version_of(tensor);
   } else {
     call.has_unknown = true;

@@ -27,6 +27,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/storage_id.h"
 
@@ -59,6 +60,7 @@ class ProvenanceMap {
     std::int64_t version = 0;      // when it was last read or written
     std::uint32_t origin = kNone;  // see ReplayWatch
     bool is_unset = false;         // uninitialised since it was made
+    bool is_left_over = false;     // see ReplayWatch
     // Prevents the reuse of its address.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();
   };
@@ -74,6 +76,7 @@ class ProvenanceMap {
     absl::InlinedVector<const at::Tensor*, 4> outside;
     std::uint32_t origin = kNone;  // the first among its arguments
     bool has_unknown = false;      // an argument that was not made here
+    bool reads_left_over = false;
   };
   // Records the versions of the call's arguments.
   Call call_of(const OperatorCall& call);
@@ -106,6 +109,8 @@ class ProvenanceMap {
   const Entry* find(StorageId memory) const { return entry_of(memory); }
   // Returns the hash of a tensor that is saved. entry: of its memory, as find() returns it.
   Provenance of(const at::Tensor& tensor, const Entry* entry) const;
+  // Returns the first entry of memory that is still in use for which matches(entry); null if none.
+  const Entry* find_alive(absl::FunctionRef<bool(const Entry&)> matches) const;
   // Returns the entries of memory that is still in use, and clears the map.
   absl::flat_hash_map<StorageId, Entry> take_alive();
 

@@ -27,7 +27,9 @@ void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
       if (Entry* const entry = entry_of(storage_id_of(tensor))) {
         const Provenance part = with_geometry(described.hash, tensor, entry->shift);
-        entry->hash = mix_in(mix_in(entry->hash, kWritten), part);
+        // In memory that outlives a run, like a cache, the next run finds the last contents.
+        const Provenance earlier = refills(call.traits, tensor) ? Provenance{0} : entry->hash;
+        entry->hash = mix_in(mix_in(earlier, kWritten), part);
         entry->origin = std::min(entry->origin, origin);
         entry->is_unset = false;
         ++entry->version;  // as autograd counts it, if it does
@@ -84,8 +86,12 @@ void ProvenanceMap::note_hidden_writes(const OperatorCall& call) {
 }
 
 void ProvenanceMap::note_hidden_results(const OperatorCall& call) {
-  for (const c10::IValue& result : call.results()) {
-    for_each_tensor(result, [this](const at::Tensor& tensor) { add(tensor, {.hash = kOpaque}); });
+  const auto results = call.results();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!call.traits.result_arguments[i]) {  // others are targets
+      for_each_tensor(results[i],
+                      [this](const at::Tensor& tensor) { add(tensor, {.hash = kOpaque}); });
+    }
   }
 }
 

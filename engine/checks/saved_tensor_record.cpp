@@ -163,6 +163,7 @@ at::Tensor SavedTensorRecord::original() const {
 }
 
 std::optional<std::string> SavedTensorRecord::difference(const at::Tensor& recomputed,
+                                                         const at::Tensor& contents,
                                                          const RecordOptions& options) const {
   const bool has_check =
       options.check == DeterminismCheck::kMetadata || options.check == DeterminismCheck::kValues;
@@ -170,7 +171,7 @@ std::optional<std::string> SavedTensorRecord::difference(const at::Tensor& recom
     return c10::str("saved metadata: ", metadata_.to_string(),
                     "; recomputed metadata: ", TensorMetadata(recomputed).to_string());
   }
-  return difference_of_contents(recomputed, options);
+  return difference_of_contents(contents, options);
 }
 
 std::optional<std::string> SavedTensorRecord::difference_of_contents(
@@ -194,6 +195,11 @@ std::optional<std::string> SavedTensorRecord::difference_of_contents(
     return c10::str("same metadata (", metadata_.to_string(), ") but other values");
   }
   return std::nullopt;
+}
+
+bool SavedTensorRecord::has_lost_memory() const {
+  const auto storage = storage_.lock();
+  return storage && storage->nbytes() == 0;
 }
 
 bool SavedTensorRecord::shares_memory_with(const at::Tensor& recomputed) const {

@@ -83,7 +83,8 @@ class SavedTensorRecord {
   bool is_captured() const { return provenance_.is_captured; }
 
   // Returns a description of the difference of `recomputed`; nothing if the check finds none.
-  std::optional<std::string> difference(const at::Tensor& recomputed,
+  // contents: the tensor itself, or an alias over the memory that holds its contents.
+  std::optional<std::string> difference(const at::Tensor& recomputed, const at::Tensor& contents,
                                         const RecordOptions& options) const;
 
   // The same for its values alone, if the check compares them.
@@ -94,7 +95,10 @@ class SavedTensorRecord {
   // it, and it is from outside.
   bool shares_memory_with(const at::Tensor& recomputed) const;
 
-  // Returns that memory, by address; null for a tensor without a storage.
+  // Returns whether that memory exists, and has no bytes.
+  bool has_lost_memory() const;
+
+  // Returns its address; null for a tensor without a storage.
   const void* memory() const { return storage_._unsafe_get_target(); }
 
   // Whether it is a leaf that requires a gradient.

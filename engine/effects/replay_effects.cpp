@@ -23,6 +23,23 @@ torch::autograd::Edge edge_of(const at::Tensor& tensor) {
                          : torch::autograd::Edge(meta->grad_fn_, meta->output_nr_);
 }
 
+// Returns the argument, a tensor or a list of tensors, with each defined tensor replaced by
+// replace(its number, tensor).
+template <class Replace>
+c10::IValue replace_tensors(const c10::IValue& argument, const Replace& replace) {
+  if (argument.isTensor()) {
+    return argument.toTensor().defined() ? replace(0U, argument.toTensor()) : argument.toTensor();
+  }
+  const c10::List<c10::IValue> elements = argument.toList();
+  c10::List<c10::IValue> replaced(elements.elementType());
+  std::uint32_t number = 0;
+  for (const c10::IValue& each : argument.toListRef()) {
+    const bool is_defined = each.isTensor() && each.toTensor().defined();
+    replaced.push_back(is_defined ? c10::IValue(replace(number++, each.toTensor())) : each);
+  }
+  return replaced;
+}
+
 }  // namespace
 
 void leave_out(const OperatorCall& call) {
@@ -63,6 +80,7 @@ void ReplayEffects::intercept(const OperatorCall& call) {
   }
   const std::vector<std::uint32_t> outside = outside_arguments(call);
   if (outside.empty()) {
+    note_writes_to_freed(call);
     run_inside(call);
     return;
   }
@@ -70,18 +88,35 @@ void ReplayEffects::intercept(const OperatorCall& call) {
   for (const std::uint32_t index : outside) {
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
       if (!inside_.contains(storage_id_of(tensor))) {
+        left_out_.insert(storage_id_of(tensor));
         keep_untouched(tensor);
+        memory_.note_write(traits, tensor);
       }
     });
   }
-  const bool writes_only_outside =
-      std::all_of(traits.written_arguments.begin(), traits.written_arguments.end(),
-                  [&](std::uint32_t index) { return is_all_outside(arguments[index], traits); });
+  const bool may_leave_out = std::all_of(
+      traits.written_arguments.begin(), traits.written_arguments.end(),
+      [&](std::uint32_t index) { return may_leave_out_write(arguments[index], traits); });
   // A random operator has to run, so that the generator advances.
-  if (traits.returns_only_arguments && writes_only_outside && !traits.is_random) {
+  if (traits.returns_only_arguments && may_leave_out && !traits.is_random) {
     leave_out(call);
   } else {
-    run_on_copies(call, outside);
+    run_elsewhere(call, outside);
+  }
+}
+
+// Filled again, it holds what forward left there, at the version that forward left.
+void ReplayEffects::note_writes_to_freed(const OperatorCall& call) {
+  if (memory_.freed().empty()) {
+    return;
+  }
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (memory_.is_freed(storage_id_of(tensor))) {
+        keep_untouched(tensor);
+        memory_.note_write(call.traits, tensor);
+      }
+    });
   }
 }
 
@@ -139,11 +174,12 @@ std::vector<std::uint32_t> ReplayEffects::outside_arguments(const OperatorCall& 
   return outside;
 }
 
-bool ReplayEffects::is_all_outside(const c10::IValue& argument, const OperatorTraits& traits) {
-  bool all = true;
-  for_each_tensor(argument,
-                  [&](const at::Tensor& tensor) { all = all && is_outside(tensor, traits); });
-  return all;
+bool ReplayEffects::may_leave_out_write(const c10::IValue& argument, const OperatorTraits& traits) {
+  bool may = true;
+  for_each_tensor(argument, [&](const at::Tensor& tensor) {
+    may = may && is_outside(tensor, traits) && !memory_.is_filled(storage_id_of(tensor));
+  });
+  return may;
 }
 
 void ReplayEffects::run_inside(const OperatorCall& call) {
@@ -154,6 +190,9 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   }
   if (traits.is_host_read && replay_host_read(call)) {
     return;
+  }
+  if (memory_.hides_any()) {
+    show_own_memory(call);
   }
   StorageIdList inputs;
   const StorageIdList targets = unset_targets(call);
@@ -225,13 +264,17 @@ void ReplayEffects::give_statistics(const OperatorCall& call) const {
   }
 }
 
-void ReplayEffects::run_on_copies(const OperatorCall& call,
+// On memory of the replay's own, or on copies.
+void ReplayEffects::run_elsewhere(const OperatorCall& call,
                                   const std::vector<std::uint32_t>& outside) {
   const OperatorTraits& traits = call.traits;
   absl::flat_hash_map<std::uint32_t, c10::IValue> originals;
   for (const std::uint32_t index : outside) {
-    c10::IValue copies = copy_outside(call, index);
-    originals[index] = std::exchange(call.argument(index), std::move(copies));
+    c10::IValue replaced =
+        replace_tensors(call.argument(index), [&](std::uint32_t element, const at::Tensor& tensor) {
+          return elsewhere(call, index, element, tensor);
+        });
+    originals[index] = std::exchange(call.argument(index), std::move(replaced));
   }
   run_inside(call);
   const std::size_t first = call.stack.size() - traits.result_arguments.size();
@@ -243,24 +286,28 @@ void ReplayEffects::run_on_copies(const OperatorCall& call,
   }
 }
 
-c10::IValue ReplayEffects::copy_outside(const OperatorCall& call, std::uint32_t index) {
-  const c10::IValue& argument = call.argument(index);
-  std::uint32_t element = 0;
-  const auto copy = [&](const at::Tensor& tensor) {
-    const bool is_copied = tensor.defined() && is_outside(tensor, call.traits);
-    at::Tensor copied = is_copied ? copy_for_write(call, index, element, tensor) : tensor;
-    element += tensor.defined() ? 1 : 0;
-    return copied;
-  };
-  if (argument.isTensor()) {
-    return copy(argument.toTensor());
+at::Tensor ReplayEffects::elsewhere(const OperatorCall& call, std::uint32_t argument,
+                                    std::uint32_t element, const at::Tensor& tensor) {
+  if (!is_outside(tensor, call.traits)) {
+    return tensor;
   }
-  const c10::List<c10::IValue> elements = argument.toList();
-  c10::List<c10::IValue> copies(elements.elementType());
-  for (const c10::IValue& each : argument.toListRef()) {
-    copies.push_back(each.isTensor() ? c10::IValue(copy(each.toTensor())) : each);
+  return memory_.is_filled(storage_id_of(tensor)) ? memory_.seen(tensor)
+                                                  : copy_for_write(call, argument, element, tensor);
+}
+
+void ReplayEffects::show_own_memory(const OperatorCall& call) const {
+  for (std::size_t index = 0; index < call.op.schema().arguments().size(); ++index) {
+    c10::IValue& argument = call.argument(index);
+    bool is_hidden = false;
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      is_hidden = is_hidden || memory_.hides(tensor);
+    });
+    if (is_hidden) {
+      argument = replace_tensors(argument, [this](std::uint32_t, const at::Tensor& tensor) {
+        return memory_.seen(tensor);
+      });
+    }
   }
-  return copies;
 }
 
 // The contents before forward's operator, if its other results depend on them.
@@ -299,7 +346,6 @@ bool ReplayEffects::replay_host_read(const OperatorCall& call) {
 }
 
 void ReplayEffects::keep_untouched(const at::Tensor& tensor) {
-  left_out_.insert(storage_id_of(tensor));
   if (tensor.is_inference()) {
     return;
   }

@@ -3,17 +3,19 @@
 //
 // Effects happen once: prevents a replay from writing to tensors that existed before it.
 //
-// Note [Writes that are left out]: forward has done the write already, and the tensor still holds
-// the outcome. The replay therefore skips the operator, or, if it has other results as well, runs
-// it on copies. Reads of the region after its last write to a tensor are then right. Earlier
-// contents are overwritten, which is an error if they are needed (StaleReads).
+// Note [Writes that are left out]: forward has done the write already. The replay therefore skips
+// the operator, or, if it has other results as well, runs it on copies. If the region reads what it
+// has written, the operator runs on memory of the replay's own, or reads see forward's copy: Note
+// [Outside memory]. Contents that have been neither copied nor computed again and that have changed
+// are an error if they are needed (StaleReads).
 //
 // Autograd, above the interceptor, records the write nevertheless: it counts the version and
 // changes the tensor's gradient edge. Both are restored as soon as the engine has control again.
 //
-// Note [Writes to freed storages]: the outcome is lost if the tensor's storage has no bytes when
-// the replay begins. So ZeRO-3 and FSDP free a parameter after forward, and the region's code or
-// hooks resize its storage and write to it again in each run. Such a storage belongs to the replay.
+// Note [Writes to freed storages]: the tensor's storage has no bytes when the replay begins. So
+// ZeRO-3 and FSDP free a parameter after forward, and the region's code or hooks resize its storage
+// and write to it again in each run. Its owner believes it filled afterwards: such a storage
+// belongs to the replay.
 #ifndef REPRISE_ENGINE_EFFECTS_REPLAY_EFFECTS_H_
 #define REPRISE_ENGINE_EFFECTS_REPLAY_EFFECTS_H_
 
@@ -30,6 +32,7 @@
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/outside/replay_memory.h"
 #include "reprise/engine/watch/replay_watch.h"
 
 namespace reprise::engine_internal {
@@ -40,9 +43,9 @@ void leave_out(const OperatorCall& call);
 // Lives for one replay, on its thread.
 class ReplayEffects final : public OperatorInterceptor {
  public:
-  // region: its name, for errors. watch: null if forward was not watched. Both must outlive this.
-  ReplayEffects(const std::string& region, const ReplayWatch* watch)
-      : region_(region), watch_(watch) {}
+  // region: its name, for errors. watch: null if forward was not watched. All must outlive this.
+  ReplayEffects(const std::string& region, ReplayMemory& memory, const ReplayWatch* watch)
+      : region_(region), memory_(memory), watch_(watch) {}
 
   // Reserves space for about this many storages that the replay will make.
   void reserve(std::size_t count) { inside_.reserve(count); }
@@ -73,9 +76,11 @@ class ReplayEffects final : public OperatorInterceptor {
   bool awaits_write() const { return awaits_write_; }
 
   bool has_adopted(const at::Tensor& tensor) const {
-    return adopted_.contains(storage_id_of(tensor));
+    return adopted_.contains(storage_id_of(tensor)) || memory_.hides(tensor);
   }
-  bool has_made(const at::Tensor& tensor) const { return inside_.contains(storage_id_of(tensor)); }
+  bool has_made(const at::Tensor& tensor) const {
+    return inside_.contains(storage_id_of(tensor)) || memory_.hides(tensor);
+  }
 
   const StaleReads& reads() const { return reads_; }
 
@@ -95,14 +100,19 @@ class ReplayEffects final : public OperatorInterceptor {
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
   // Returns the written arguments that are, or whose lists contain, tensors from outside.
   std::vector<std::uint32_t> outside_arguments(const OperatorCall& call);
-  bool is_all_outside(const c10::IValue& argument, const OperatorTraits& traits);
+  // Returns whether none of its tensors, which are all from outside, has contents that the replay
+  // reads.
+  bool may_leave_out_write(const c10::IValue& argument, const OperatorTraits& traits);
 
   void run_inside(const OperatorCall& call);
+  void note_writes_to_freed(const OperatorCall& call);
   StorageIdList unset_targets(const OperatorCall& call) const;
   void note_unused(const OperatorCall& call);
   void give_statistics(const OperatorCall& call) const;
-  void run_on_copies(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
-  c10::IValue copy_outside(const OperatorCall& call, std::uint32_t index);
+  void run_elsewhere(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
+  at::Tensor elsewhere(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
+                       const at::Tensor& tensor);
+  void show_own_memory(const OperatorCall& call) const;
   at::Tensor copy_for_write(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                             const at::Tensor& tensor) const;
 
@@ -111,6 +121,7 @@ class ReplayEffects final : public OperatorInterceptor {
   void keep_untouched(const at::Tensor& tensor);
 
   const std::string& region_;
+  ReplayMemory& memory_;
   const ReplayWatch* const watch_;
   absl::flat_hash_set<StorageId> inside_;  // memory that the replay made
   absl::flat_hash_set<StorageId> disowned_;

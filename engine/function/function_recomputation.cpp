@@ -3,8 +3,10 @@
 #include "reprise/engine/function/function_recomputation.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
+#include "reprise/engine/errors.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -20,15 +22,46 @@ class FunctionSession final : public SessionRecomputation {
       : record_(record), function_(function) {}
 
   FilledSlots fill(const SlotRequest& request) override {
-    const auto replay =
-        std::make_shared<FunctionReplay>(record_, function_, request.all(), request.is_last);
-    replay->run();
-    return replay->take_values();
+    std::exception_ptr lost;
+    {
+      const auto replay = make_replay(request);
+      try {
+        replay->run();
+        if (!replay->has_left_stand_ins()) {
+          return replay->take_values();
+        }
+      } catch (const std::exception&) {  // also of code that what it saved has misled
+        if (!replay->may_run_without_trace() || !replay->has_lost_trace()) {
+          throw;
+        }
+        lost = std::current_exception();
+      }
+    }
+    function_.trace->run_everything();
+    return run_everything(request, lost);
   }
 
   void restart() override {}  // each replay computes all slots that are wanted
 
  private:
+  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request) {
+    return std::make_shared<FunctionReplay>(record_, function_, request.all(), request.is_last);
+  }
+
+  // lost: the error that says where the code left the trace, or null.
+  FilledSlots run_everything(const SlotRequest& request, const std::exception_ptr& lost) {
+    const auto replay = make_replay(request);
+    try {
+      replay->run();
+    } catch (const DeterminismError&) {
+      if (lost) {
+        std::rethrow_exception(lost);
+      }
+      throw;
+    }
+    return replay->take_values();
+  }
+
   RegionRecord& record_;
   FunctionRecord& function_;
 };
@@ -138,7 +171,8 @@ void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments)
   }
   function_.inputs = RegionInput::keep_all(distinct, record_.input_store, record_.name);
   if (record_.check != DeterminismCheck::kNone) {
-    function_.watched = std::make_unique<WatchedForward>(distinct);
+    function_.watched =
+        std::make_unique<WatchedForward>(distinct, record_.copied_state_limit_bytes);
   }
 }
 

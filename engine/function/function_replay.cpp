@@ -25,11 +25,23 @@ using hooks_internal::SavedVariableHooks;
 
 constinit thread_local FunctionReplay* t_innermost = nullptr;  // whose region's code runs
 
-std::optional<ReplayWatch> make_watch(const RegionRecord& record, const FunctionRecord& function) {
-  return function.watched ? std::optional<ReplayWatch>(std::in_place, *function.watched,
+std::optional<ReplayWatch> make_watch(const RegionRecord& record, const FunctionRecord& function,
+                                      ReplayMemory& memory) {
+  return function.watched ? std::optional<ReplayWatch>(std::in_place, *function.watched, memory,
                                                        !record.allow_external_mutation,
                                                        record.state.rng.has_value())
                           : std::optional<ReplayWatch>();
+}
+
+// Without a record of what forward wrote: the storages of saved tensors that have no bytes now.
+std::vector<StorageId> freed_of(const RegionRecord& record) {
+  std::vector<StorageId> freed;
+  for (const RegionRecord::Slot& slot : record.slots) {
+    if (slot.saved.has_lost_memory()) {
+      freed.push_back(slot.saved.memory());
+    }
+  }
+  return freed;
 }
 
 }  // namespace
@@ -43,8 +55,9 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, S
       wanted_(std::move(wanted)),
       is_last_(is_last),
       uninterruptible_(record.early_stop ? slots_of_custom_functions(record) : SlotSet()),
-      watch_(make_watch(record, function)),
-      effects_(record.name, watch_ ? &*watch_ : nullptr),
+      memory_(function.watched ? &function.watched->written : nullptr),
+      watch_(make_watch(record, function, memory_)),
+      effects_(record.name, memory_, watch_ ? &*watch_ : nullptr),
       checks_(record, function, wanted_, watch_ ? &*watch_ : nullptr, effects_),
       values_(wanted_.size()) {
   for (const SlotId slot : wanted_.ids()) {
@@ -62,6 +75,12 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, S
   }
 }
 
+// Each saved tensor is compared by its origin then.
+bool FunctionReplay::may_run_without_trace() const {
+  return record_.forward_completed && (record_.check == DeterminismCheck::kMetadata ||
+                                       record_.check == DeterminismCheck::kValues);
+}
+
 std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
   if (std::this_thread::get_id() == thread_) {
     effects_.settle();  // before LibTorch notes the version of what it saves
@@ -70,6 +89,15 @@ std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
 }
 
 bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
+  if (std::this_thread::get_id() == thread_ && memory_.hides(tensor)) {
+    const at::Tensor seen = memory_.seen(tensor);
+    return note_save(tensor, seen, {seen, seen._version(), /*is_moved=*/true});
+  }
+  return note_save(tensor, tensor, {may_be_returned(tensor) ? tensor : alias, alias._version()});
+}
+
+bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
+                               RecomputedTensor value) {
   saving_.fetch_add(1);
   const SlotId slot(count_.fetch_add(1));
   const bool is_wanted = wanted_.contains(slot) && wanted_[slot];
@@ -77,19 +105,19 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
     graph_.note_save(slot, tensor);
   }
   if (wanted_.contains(slot)) {
-    checks_.compare(slot, tensor);
+    checks_.compare(slot, tensor, seen);
   }
   if (is_wanted && std::this_thread::get_id() == thread_) {
     effects_.note_save(slot, tensor);
   }
-  const bool is_enough = record_.early_stop && slot >= last_needed_;
+  const bool is_enough = record_.early_stop && (slot >= last_needed_ || has_lost_trace());
   const bool may_be_last = is_enough && may_stop(slot, tensor);
   if (is_enough && before_operator_ && std::this_thread::get_id() == thread_) {
     before_operator_->arm();
   }
   const MutexLock lock(mutex_);
   if (is_wanted) {
-    values_[slot] = {may_be_returned(tensor) ? tensor : alias, alias._version()};
+    values_[slot] = std::move(value);
   }
   const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
   stopped_ = stopped_ || stops;
@@ -210,18 +238,20 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     graph_.break_cycles();
   };
   OperatorInterceptor* interceptor = &effects_;
-  if (function_.trace) {
+  if (function_.trace && !function_.trace->runs_everything()) {
     const bool is_last = is_last_ && function_.trace->is_complete;  // forward has ended
-    interceptor =
-        &selective_.emplace(*function_.trace, is_last, record_.name, effects_, record_.stats.get());
+    interceptor = &selective_.emplace(*function_.trace, is_last, may_run_without_trace(),
+                                      record_.name, effects_, record_.stats.get());
   }
   if (watch_) {
     effects_.reserve(inputs.size() + function_.watched->operators.size());
     watch_->start(inputs, *interceptor);
-    for (const StorageId memory : watch_->freed_targets()) {
-      effects_.adopt(memory);
-    }
     interceptor = &*watch_;
+  } else {
+    memory_.start(freed_of(record_));
+  }
+  for (const StorageId memory : memory_.freed()) {
+    effects_.adopt(memory);
   }
   if (before_operator_) {
     before_operator_->start(*interceptor);

@@ -44,6 +44,15 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   // CheckpointError if it is not derived from std::exception).
   void run();
 
+  // After run(): whether a tensor that stands for a result exists outside. See Note [Stand-ins].
+  bool has_left_stand_ins() const {
+    return record_.forward_completed && selective_ && selective_->has_left_stand_ins();
+  }
+  // Whether the code may run again without the trace of its policy, and whether it has run other
+  // operators than forward under its policy, so that run() throws.
+  bool may_run_without_trace() const;
+  bool has_lost_trace() const { return selective_ && selective_->has_lost_trace(); }
+
   // Returns the tensor of each wanted slot, after run().
   FilledSlots take_values();
 
@@ -70,6 +79,9 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   // Returns whether the replay may end in the middle of this save.
   bool may_stop(SlotId slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
+  // seen: the tensor with the contents that the replay sees. value: as backward receives it.
+  bool note_save(const at::Tensor& tensor, const at::Tensor& seen, RecomputedTensor value)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
   void run_region(std::span<const at::Tensor> inputs);
   // Runs the code up to its end or the early stop.
@@ -79,11 +91,12 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   FunctionRecord& function_;
   const SlotSet wanted_;
   const bool is_last_;
-  SlotId last_needed_{0};             // the last slot that is wanted, or behind a transfer
-  SlotSet uninterruptible_;           // the slots whose nodes must not be interrupted
-  std::thread::id thread_;            // that runs the region's code
-  int exceptions_at_start_ = 0;       // in flight on that thread
-  std::optional<ReplayWatch> watch_;  // on that thread, as the next two
+  SlotId last_needed_{0};        // the last slot that is wanted, or behind a transfer
+  SlotSet uninterruptible_;      // the slots whose nodes must not be interrupted
+  std::thread::id thread_;       // that runs the region's code
+  int exceptions_at_start_ = 0;  // in flight on that thread
+  ReplayMemory memory_;          // on that thread, as the next three
+  std::optional<ReplayWatch> watch_;
   ReplayEffects effects_;
   ReplayChecks checks_;
   ReplayGraph graph_;

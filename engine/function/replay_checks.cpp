@@ -44,6 +44,7 @@ void ReplayChecks::finish(std::span<const at::Tensor> inputs, const ReplayGraph&
   check_captured();
   check_reads();
   check_saved(outcome, operators);
+  check_accumulated();
 }
 
 void ReplayChecks::check_inputs(std::span<const at::Tensor> inputs) const {
@@ -86,7 +87,7 @@ bool ReplayChecks::is_inside(const at::Tensor& tensor) const {
 }
 
 // Compares without the lock: a check may run operators, or the user's function.
-void ReplayChecks::compare(SlotId slot, const at::Tensor& tensor) {
+void ReplayChecks::compare(SlotId slot, const at::Tensor& tensor, const at::Tensor& seen) {
   const SavedTensorRecord& saved = record_.slots[slot].saved;
   if (record_.allow_external_mutation && saved.is_freed_in_one(tensor)) {
     return;
@@ -95,7 +96,7 @@ void ReplayChecks::compare(SlotId slot, const at::Tensor& tensor) {
   // statistics.
   const bool has_values = wanted_[slot] || record_.check != DeterminismCheck::kValues;
   auto difference =
-      saved.difference(tensor, has_values ? record_.check_options() : RecordOptions{});
+      saved.difference(tensor, seen, has_values ? record_.check_options() : RecordOptions{});
   auto other = difference ? std::nullopt : difference_of_provenance(saved, tensor);
   auto mutation = mutation_of(saved, tensor);
   if (!difference && !other && !mutation) {
@@ -181,6 +182,24 @@ void ReplayChecks::check_reads() const {
         ": it has been changed in place since, by the region itself or from outside, and saved "
         "tensors depend on it. Change a clone instead, or set allow_external_mutation if the new "
         "values are as good"));
+  }
+}
+
+// Without a saved tensor that depends on it, which would be an error of its own.
+void ReplayChecks::check_accumulated() const {
+  const bool is_checked =
+      record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
+  if (!watch_ || !is_checked || record_.allow_external_mutation) {
+    return;
+  }
+  if (const auto accumulated = watch_->accumulated()) {
+    throw CheckpointError(c10::str(
+        "[checkpoint] region '", record_.name,
+        "': its code keeps a tensor outside of the region that it computes from the one before, "
+        "like an average by assignment, and the recomputation has done so once more: ",
+        *accumulated,
+        ". Change the tensor in place, which happens once, assign it only if !is_recomputing(), or "
+        "use a CheckpointScope"));
   }
 }
 

@@ -43,7 +43,8 @@ class ReplayChecks {
   // The thread that runs the region's code; others may save tensors.
   void set_thread(std::thread::id thread) { thread_ = thread; }
   // Compares a tensor that autograd saves with the record of its slot. Thread-safe.
-  void compare(SlotId slot, const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
+  void compare(SlotId slot, const at::Tensor& tensor, const at::Tensor& seen)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // After the region's code has run. operators: the log of debug mode, or null. Throws
   // MutationError, DeterminismError or CheckpointError.
   void finish(std::span<const at::Tensor> inputs, const ReplayGraph& graph, Outcome outcome,
@@ -71,6 +72,7 @@ class ReplayChecks {
   void check_escaped(const ReplayGraph& graph) const;
   void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
   void check_reads() const;
+  void check_accumulated() const;
   void check_saved(Outcome outcome, const OperatorLog* operators) ABSL_LOCKS_EXCLUDED(mutex_);
   [[noreturn]] void fail_determinism(const std::string& what, const OperatorLog* operators) const;
 

@@ -29,6 +29,10 @@ at::Generator generator_of(const OperatorCall& call);
 // Hashes the arguments' metadata: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
 
+// Returns whether the operator gives the whole storage of its target new contents, which do not
+// depend on the earlier ones.
+bool refills(const OperatorTraits& traits, const at::Tensor& target);
+
 // Returns whether the result is a workspace of which the kernel initialises a part.
 bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result);
 

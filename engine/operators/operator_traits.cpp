@@ -56,10 +56,11 @@ bool overwrites_targets(const c10::FunctionSchema& schema) {
   if (schema.name().starts_with("c10d::") || schema.name() == "_c10d_functional::wait_tensor") {
     return !argument_called(schema, "tensors") && !argument_called(schema, "tensor");
   }
-  constexpr std::array<std::string_view, 11> kOverwriting = {
-      "aten::fill_",   "aten::zero_",       "aten::copy_",     "aten::bernoulli_",
-      "aten::normal_", "aten::uniform_",    "aten::random_",   "aten::exponential_",
-      "aten::cauchy_", "aten::log_normal_", "aten::geometric_"};
+  constexpr std::array<std::string_view, 13> kOverwriting = {
+      "aten::fill_",         "aten::zero_",       "aten::copy_",      "aten::bernoulli_",
+      "aten::normal_",       "aten::uniform_",    "aten::random_",    "aten::exponential_",
+      "aten::cauchy_",       "aten::log_normal_", "aten::geometric_", "aten::_foreach_copy_",
+      "aten::_foreach_zero_"};
   const auto& arguments = schema.arguments();
   return std::find(kOverwriting.begin(), kOverwriting.end(), schema.name()) != kOverwriting.end() ||
          std::all_of(arguments.begin(), arguments.end(), [](const c10::Argument& argument) {

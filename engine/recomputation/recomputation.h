@@ -31,6 +31,8 @@ namespace reprise::engine_internal {
 struct RecomputedTensor {
   at::Tensor tensor;
   std::int64_t version = 0;  // of its counter, when it was supplied
+  // The memory that forward's tensor was in holds other contents now: see Note [Outside memory].
+  bool is_moved = false;
 };
 
 using FilledSlots = std::vector<std::pair<SlotId, RecomputedTensor>>;

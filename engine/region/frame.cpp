@@ -94,7 +94,8 @@ at::Tensor Frame::unpack(SlotId slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
-  if (at::Tensor original = record_.slots[slot].saved.original(); original.defined()) {
+  at::Tensor original = value.is_moved ? at::Tensor() : record_.slots[slot].saved.original();
+  if (original.defined()) {
     return original;
   }
   OperatorInterceptor* const interceptor = InterceptionScope::current();

@@ -72,6 +72,11 @@ std::shared_ptr<const OperatorTrace::Kept> OperatorTrace::kept() const {
   return is_usable() ? kept_ : nullptr;
 }
 
+void OperatorTrace::run_everything() {
+  runs_everything_ = true;
+  take_kept();
+}
+
 std::shared_ptr<OperatorTrace::Kept> OperatorTrace::take_kept() {
   std::shared_ptr<Kept> taken;  // if unusable, freed after the lock
   const MutexLock lock(mutex_);

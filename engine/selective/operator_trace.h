@@ -11,6 +11,7 @@
 #include <ATen/core/operator_name.h>
 #include <c10/util/ArrayRef.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -99,6 +100,12 @@ struct TracedOperator {
   std::optional<RandomDraw> draw;  // if it is random
 };
 
+// Note [Stand-ins]: a replay need not compute a result that no saved tensor depends on, and gives
+// the code an empty tensor in its place. Code that keeps a result in a member, a list, or by
+// set_data() would be left with that one. The replay finds such tensors when the code has ended, as
+// they exist, and the code then runs once more, with all operators: the tensors that it keeps hold
+// what forward's held. So does code that runs other operators than in forward, without any
+// influence on the saved tensors, such as the gathers of sharded weights.
 class OperatorTrace {
  public:
   // Per operator, its tensors.
@@ -118,13 +125,19 @@ class OperatorTrace {
   // Returns null if the retained results have been released, or modified while that is allowed:
   // then each operator has to run.
   std::shared_ptr<const Kept> kept() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns the same, and retains nothing.
+  // Forward has ended. From now on replays run the code without this trace, which retains nothing
+  // any more: see Note [Stand-ins].
+  void run_everything();
+  bool runs_everything() const { return runs_everything_; }
+
+  // Returns the same as kept(), and retains nothing.
   std::shared_ptr<Kept> take_kept() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   bool is_usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const bool allow_mutation_;
+  std::atomic<bool> runs_everything_ = false;
   mutable Mutex mutex_;
   std::shared_ptr<Kept> kept_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Kept>();
 };

@@ -37,9 +37,11 @@ at::Tensor empty_like(const TensorMetadata& metadata) {
 
 }  // namespace
 
-SelectiveReplay::SelectiveReplay(OperatorTrace& trace, bool is_last, const std::string& region,
-                                 ReplayEffects& effects, RegionStats* stats)
+SelectiveReplay::SelectiveReplay(OperatorTrace& trace, bool is_last, bool may_lose_trace,
+                                 const std::string& region, ReplayEffects& effects,
+                                 RegionStats* stats)
     : trace_(trace),
+      may_lose_trace_(may_lose_trace),
       region_(region),
       effects_(effects),
       stats_(stats),
@@ -48,8 +50,9 @@ SelectiveReplay::SelectiveReplay(OperatorTrace& trace, bool is_last, const std::
       backward_(hooks_internal::current_backward()) {}
 
 void SelectiveReplay::intercept(const OperatorCall& call) {
-  if (has_stopped_) {
-    effects_.intercept(call);  // code that has swallowed or translated the early stop
+  if (has_stopped_ || has_lost_trace_) {
+    effects_.intercept(
+        call);  // code that has swallowed or translated the early stop, or left the trace
     return;
   }
   if (is_ahead_of_forward()) {
@@ -69,7 +72,9 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
   if (!trace_.operators.contains(next_) ||
       *trace_.operators[next_].name != call.op.operator_name() ||
       trace_.operators[next_].arguments != fingerprint_of_arguments(call)) {
-    fail_other_operator(call);
+    lose_trace(describe_other_operator(call));
+    effects_.intercept(call);
+    return;
   }
   replay(call, trace_.operators[next_]);
   ++next_;
@@ -77,6 +82,11 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
 
 bool SelectiveReplay::is_ahead_of_forward() const {
   return !trace_.operators.contains(next_) && !trace_.is_complete;
+}
+
+bool SelectiveReplay::has_left_stand_ins() const {
+  return std::any_of(unset_.begin(), unset_.end(),
+                     [](const auto& entry) { return !entry.second.expired(); });
 }
 
 void SelectiveReplay::check() const {
@@ -258,31 +268,36 @@ void SelectiveReplay::check_reads(const OperatorCall& call) {
       continue;
     }
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
-      if (unset_.contains(storage_id_of(tensor))) {
-        other_operator_ = c10::str(
+      if (unset_.contains(storage_id_of(tensor)) && !has_lost_trace_) {
+        lose_trace(c10::str(
             "[checkpoint] region '", region_, "': code that is hidden from the policy reads, by ",
             call.op.operator_name(), ", a result of the region, ",
             TensorMetadata(tensor).to_string(),
             ", in the recomputation only. Nothing else needs it, so it is not computed again. Have "
-            "the hidden code read it in forward as well");
+            "the hidden code read it in forward as well"));
       }
     });
   }
-  check();
 }
 
-void SelectiveReplay::fail_other_operator(const OperatorCall& call) {
+void SelectiveReplay::lose_trace(std::string why) {
+  other_operator_ = std::move(why);
+  has_lost_trace_ = true;
+  if (!may_lose_trace_) {
+    check();
+  }
+}
+
+std::string SelectiveReplay::describe_other_operator(const OperatorCall& call) const {
   const bool is_end = !trace_.operators.contains(next_);
   const bool same_name = !is_end && *trace_.operators[next_].name == call.op.operator_name();
-  other_operator_ = c10::str(
+  return c10::str(
       "[checkpoint] region '", region_, "': operator ", next_, " of the recomputation is ",
       call.op.operator_name(), same_name ? " with arguments of other shapes, dtypes or values" : "",
       is_end ? c10::str("; forward ran only ", next_, " operators")
              : c10::str("; forward ran ", *trace_.operators[next_].name),
       ". The region's code must run the same operators each time; what cannot, can be hidden from "
       "the policy by a PolicyBypassGuard");
-  check();
-  TORCH_INTERNAL_ASSERT(false);
 }
 
 }  // namespace reprise::engine_internal

@@ -27,9 +27,10 @@ namespace reprise::engine_internal {
 class SelectiveReplay final : public OperatorInterceptor {
  public:
   // is_last: no later replay will ask, so that retained results are released as they are supplied.
-  // effects: runs the operators. stats: null if no report is collected. All must outlive this.
-  SelectiveReplay(OperatorTrace& trace, bool is_last, const std::string& region,
-                  ReplayEffects& effects, RegionStats* stats);
+  // may_lose_trace: the code may run other operators than forward, see Note [Stand-ins]. effects:
+  // runs the operators. stats: null if no report is collected. All must outlive this.
+  SelectiveReplay(OperatorTrace& trace, bool is_last, bool may_lose_trace,
+                  const std::string& region, ReplayEffects& effects, RegionStats* stats);
 
   // Throws DeterminismError or MutationError.
   void intercept(const OperatorCall& call) override;
@@ -37,6 +38,13 @@ class SelectiveReplay final : public OperatorInterceptor {
 
   // The replay is complete: operators that still run make no difference.
   void stop() { has_stopped_ = true; }
+
+  // After the replay: whether one of the tensors that stand for results exists outside of it.
+  bool has_left_stand_ins() const;
+
+  // Whether the code has run, or read, what it has not in forward. Its operators run from then on,
+  // as it must not be left at any place; what it saves is of no use, and check() throws.
+  bool has_lost_trace() const { return has_lost_trace_; }
 
   // Rethrows an exception of intercept() that the region's code has swallowed.
   void check() const;
@@ -54,9 +62,11 @@ class SelectiveReplay final : public OperatorInterceptor {
   // Forward still runs and has not reached this operator.
   bool is_ahead_of_forward() const;
   void check_reads(const OperatorCall& call);
-  [[noreturn]] void fail_other_operator(const OperatorCall& call);
+  void lose_trace(std::string why);
+  std::string describe_other_operator(const OperatorCall& call) const;
 
   const OperatorTrace& trace_;
+  const bool may_lose_trace_;
   const std::string& region_;
   ReplayEffects& effects_;
   RegionStats* const stats_;
@@ -65,6 +75,7 @@ class SelectiveReplay final : public OperatorInterceptor {
   const int backward_;
   TracedOperatorId next_{0};
   bool has_stopped_ = false;
+  bool has_lost_trace_ = false;
   UnsetMemory unset_memory_;
   // Tensors that have been supplied while forward runs, and that forward still owns.
   std::vector<StorageId> shared_;

@@ -24,7 +24,7 @@ constexpr Provenance kChanged = 0x9a3c51f7;
 
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
-  freed_ = forward_.freed_targets();
+  memory_.start(forward_.freed());
   made_.reserve(inputs.size() + forward_.operators.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
@@ -69,7 +69,6 @@ void ReplayWatch::intercept(const OperatorCall& call) {
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);
   made_.note_writes(call, described, origin);
-  note_filled(call);
   inner_->intercept(call);
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
@@ -101,14 +100,13 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
     const auto read = forward_.hidden_reads.find(storage_id_of(*tensor));
     const std::int64_t version = hooks_internal::version_of(*tensor);
     if (checks_outside_ && read != forward_.hidden_reads.end() && read->second != version &&
-        !filled_.contains(storage_id_of(*tensor))) {
+        !memory_.is_filled(storage_id_of(*tensor))) {
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
                          TensorMetadata(*tensor).to_string(), ", at version ", version,
                          ", forward read it at version ", read->second);
     }
   }
   made_.note_hidden_writes(call);
-  note_filled(call);
   inner_->intercept(call);
   made_.note_hidden_results(call);
 }
@@ -131,13 +129,12 @@ bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
   }
   const auto& entry = left->second;
   if (checks_outside_ && hooks_internal::version_of(tensor) > entry.version) {
-    origins_.push_back(c10::str("it depends on a tensor that the region's forward has made, ",
-                                TensorMetadata(tensor).to_string(),
-                                ", and that has been changed in place since"));
-    made_.add(tensor,
-              {.hash = ~entry.hash, .origin = static_cast<std::uint32_t>(origins_.size() - 1)});
+    const std::uint32_t origin = new_origin(
+        c10::str("it depends on a tensor that the region's forward has made, ",
+                 TensorMetadata(tensor).to_string(), ", and that has been changed in place since"));
+    made_.add(tensor, {.hash = ~entry.hash, .origin = origin, .is_left_over = true});
   } else {
-    made_.add(tensor, {.hash = entry.hash});
+    made_.add(tensor, {.hash = entry.hash, .is_left_over = true});
   }
   return true;
 }
@@ -178,10 +175,12 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
   }
   if (!matched_) {
     const auto& operators = forward_.operators;
-    return new_origin(c10::str(
-        describe_call(call), ", which forward did not run, or ran on other numbers or tensors",
-        next_ < operators.size() ? c10::str("; forward ran ", *operators[next_].name, " there")
-                                 : ""));
+    return new_origin(c10::str(describe_call(call),
+                               ", which forward did not run, or ran on other numbers or tensors",
+                               next_ < operators.size()
+                                   ? c10::str("; forward ran ", *operators[next_].name, " there")
+                                   : ""),
+                      described.reads_left_over);
   }
   return ProvenanceMap::kNone;
 }
@@ -191,8 +190,19 @@ std::string ReplayWatch::describe_call(const OperatorCall& call) const {
                   call.op.operator_name());
 }
 
-std::uint32_t ReplayWatch::new_origin(std::string description) {
-  origins_.push_back(std::move(description));
+std::optional<std::string> ReplayWatch::accumulated() const {
+  const bool is_any = std::any_of(origins_.begin(), origins_.end(),
+                                  [](const Origin& origin) { return origin.is_accumulated; });
+  const auto* const entry = is_any ? made_.find_alive([this](const ProvenanceMap::Entry& each) {
+    return each.origin != ProvenanceMap::kNone && origins_[each.origin].is_accumulated &&
+           !each.is_left_over;
+  })
+                                   : nullptr;
+  return entry == nullptr ? std::nullopt : std::optional(origins_[entry->origin].description);
+}
+
+std::uint32_t ReplayWatch::new_origin(std::string description, bool is_accumulated) {
+  origins_.push_back({std::move(description), is_accumulated});
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 
@@ -252,22 +262,8 @@ void ReplayWatch::compare_wrapped(const OperatorCall& call,
   }
 }
 
-void ReplayWatch::note_filled(const OperatorCall& call) {
-  if (freed_.empty()) {
-    return;
-  }
-  for (const std::uint32_t index : call.traits.written(call.arguments())) {
-    for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
-      const StorageId memory = storage_id_of(tensor);
-      if (std::find(freed_.begin(), freed_.end(), memory) != freed_.end()) {
-        filled_.insert(memory);
-      }
-    });
-  }
-}
-
 void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
-  if (!matched_ || !checks_outside_) {
+  if (!matched_) {
     return;
   }
   const auto reads = forward_.reads_of(*matched_);
@@ -275,16 +271,20 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   for (std::size_t i = 0; i < count && !change_; ++i) {
     const at::Tensor& tensor = *described.outside[i];
     const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
+    const StorageId memory = outside.storage._unsafe_get_target();
+    if (memory_.note_read(tensor, memory, reads[i].writes) || !checks_outside_) {
+      continue;
+    }
     const auto report = [&](const auto&... what) {
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
                          TensorMetadata(tensor).to_string(), what...);
     };
     const std::int64_t version = hooks_internal::version_of(tensor);
-    if (outside.storage._unsafe_get_target() != storage_id_of(tensor)) {
+    if (memory != storage_id_of(tensor)) {
       if (outside.is_alive) {
         report(", in other memory than the tensor that forward read there");
       }
-    } else if (version != reads[i].version && !filled_.contains(storage_id_of(tensor))) {
+    } else if (version != reads[i].version) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
     }
     if (!change_ && reads[i].sample != 0 && is_dense_cpu(tensor) &&
@@ -336,7 +336,7 @@ std::string ReplayWatch::origin_of(const at::Tensor& tensor) const {
   if (entry == nullptr || entry->origin == ProvenanceMap::kNone) {
     return "it is another tensor than the one that forward saved here";
   }
-  return origins_[entry->origin];
+  return origins_[entry->origin].description;
 }
 
 }  // namespace reprise::engine_internal

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/outside/replay_memory.h"
 #include "reprise/engine/watch/watched_forward.h"
 #include "reprise/rng/rng_fork_guard.h"
 
@@ -26,15 +26,17 @@ namespace reprise::engine_internal {
 // Lives for one replay, on its thread.
 class ReplayWatch final : public OperatorInterceptor {
  public:
-  // Both must outlive this. checks_outside: false if tensors from outside may have changed.
+  // All must outlive this. checks_outside: false if tensors from outside may have changed.
   // preserves_rng: generators must be in forward's state after each operator, and are restored.
-  ReplayWatch(const WatchedForward& forward, bool checks_outside, bool preserves_rng)
-      : forward_(forward), checks_outside_(checks_outside), preserves_rng_(preserves_rng) {}
+  ReplayWatch(const WatchedForward& forward, ReplayMemory& memory, bool checks_outside,
+              bool preserves_rng)
+      : forward_(forward),
+        memory_(memory),
+        checks_outside_(checks_outside),
+        preserves_rng_(preserves_rng) {}
 
   // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
-  // Returns the storages that the replay has to write itself, see Note [Writes to freed storages].
-  const std::vector<StorageId>& freed_targets() const { return freed_; }
 
   void intercept(const OperatorCall& call) override;
   void settle() override { inner_->settle(); }
@@ -57,6 +59,10 @@ class ReplayWatch final : public OperatorInterceptor {
   bool is_ahead() const { return !matched_ && !forward_.is_complete; }
   // Returns the contents of a tensor from outside before forward's operator; undefined if unknown.
   at::Tensor before(std::uint32_t argument, std::uint32_t element) const;
+
+  // After the replay. Returns an error message if a tensor exists that it has made from one that
+  // forward's region has made and kept: a sum that the code adds to by assignment.
+  std::optional<std::string> accumulated() const;
 
   // About a tensor that is saved now.
   Provenance provenance_of(const at::Tensor& tensor);
@@ -82,20 +88,18 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
-  std::uint32_t new_origin(std::string description);
+  std::uint32_t new_origin(std::string description, bool is_accumulated = false);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
-  void note_filled(const OperatorCall& call);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 
   const WatchedForward& forward_;
+  ReplayMemory& memory_;
   const bool checks_outside_;
   const bool preserves_rng_;
   OperatorInterceptor* inner_ = nullptr;
   ProvenanceMap made_;
   WrappedWrites writes_;
-  std::vector<StorageId> freed_;           // when the replay began
-  absl::flat_hash_set<StorageId> filled_;  // those of them that it has written
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators
   std::optional<std::uint32_t> matched_;
@@ -103,7 +107,12 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   // By generator, each retained.
   absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;
-  std::vector<std::string> origins_;  // the reasons why tensors differ from forward's
+  // The reasons why tensors differ from forward's.
+  struct Origin {
+    std::string description;
+    bool is_accumulated;
+  };
+  std::vector<Origin> origins_;
 };
 
 }  // namespace reprise::engine_internal

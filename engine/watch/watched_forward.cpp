@@ -21,8 +21,8 @@
 
 namespace reprise::engine_internal {
 
-WatchedForward::WatchedForward(std::span<const at::Tensor> inputs)
-    : first_node_(at::sequence_number::peek()) {
+WatchedForward::WatchedForward(std::span<const at::Tensor> inputs, std::int64_t copied_bytes)
+    : written(copied_bytes), first_node_(at::sequence_number::peek()) {
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     const bool is_followed = input.defined() && ProvenanceMap::is_followed(input);
@@ -54,7 +54,7 @@ bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
   const bool is_from_other_thread = node->thread_id() != at::RecordFunction::currentThreadId();
   // A write to a tensor from outside gives it a new node, too.
   const bool is_made_by_region =
-      node->sequence_nr() >= first_node_ && !targets_.contains(storage_id_of(tensor));
+      node->sequence_nr() >= first_node_ && !written.contains(storage_id_of(tensor));
   return is_from_other_thread || is_made_by_region;
 }
 
@@ -77,10 +77,11 @@ std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op)
   return std::span(reads).subspan(first, end - first);
 }
 
-std::vector<StorageId> WatchedForward::freed_targets() const {
+std::vector<StorageId> WatchedForward::freed() const {
   std::vector<StorageId> freed;
-  for (const auto& [memory, target] : targets_) {
-    const auto storage = target.lock();
+  written.append_freed(freed);
+  for (const auto& [memory, entry] : left) {
+    const auto storage = entry.storage.lock();
     if (storage && storage->nbytes() == 0) {
       freed.push_back(memory);
     }
@@ -129,6 +130,7 @@ void ForwardWatch::intercept_hidden(const OperatorCall& call) {
   for (const at::Tensor* const tensor : forward_.made_.call_of(call).outside) {
     forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor),
                                            hooks_internal::version_of(*tensor));
+    forward_.written.note_read(*tensor);
   }
   note_targets(call);
   forward_.made_.note_hidden_writes(call);
@@ -197,7 +199,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
 void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
   // A replay reads the outcome of such a write without writing again. That others have written
   // since is not always counted.
-  const bool has_targets = !forward_.targets_.empty();
+  const bool has_targets = !forward_.written.empty();
   for (const at::Tensor* const tensor : described.outside) {
     const auto next = static_cast<std::uint32_t>(forward_.outside.size());
     const auto [number, is_new] =
@@ -206,11 +208,12 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
       forward_.outside.push_back({weak_storage_of(*tensor), forward_.is_unidentified(*tensor),
                                   is_wrapped(*tensor), false});
     }
-    const bool is_sampled = forward_.outside[number->second].is_wrapped ||
-                            (has_targets && is_dense_cpu(*tensor) &&
-                             forward_.targets_.contains(storage_id_of(*tensor)));
+    const bool is_sampled =
+        forward_.outside[number->second].is_wrapped ||
+        (has_targets && is_dense_cpu(*tensor) && forward_.written.contains(storage_id_of(*tensor)));
     forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
-                              is_sampled ? sample_elements(*tensor) : 0});
+                              is_sampled ? sample_elements(*tensor) : 0,
+                              forward_.written.note_read(*tensor)});
   }
 }
 
@@ -218,7 +221,10 @@ void ForwardWatch::note_targets(const OperatorCall& call) {
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
       if (is_outside(tensor)) {
-        forward_.targets_.try_emplace(storage_id_of(tensor), weak_storage_of(tensor));
+        const StorageId memory = storage_id_of(tensor);
+        const bool was_read =
+            forward_.number_of_outside_.contains(memory) || forward_.hidden_reads.contains(memory);
+        forward_.written.note_write(call.traits, tensor, was_read);
       }
     });
   }

@@ -25,6 +25,7 @@
 #include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/outside/written_memory.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 #include "reprise/rng/rng_state.h"
@@ -36,7 +37,8 @@ namespace reprise::engine_internal {
 class WatchedForward {
  public:
   // inputs: of the region, each once.
-  explicit WatchedForward(std::span<const at::Tensor> inputs);
+  // copied_bytes: see Note [Outside memory].
+  WatchedForward(std::span<const at::Tensor> inputs, std::int64_t copied_bytes);
 
   struct Operator {
     Provenance hash;
@@ -47,7 +49,8 @@ class WatchedForward {
   struct Read {
     std::uint32_t outside;  // its number
     std::int64_t version;
-    MemorySample sample;  // if it is wrapped, or the region has written to it before
+    MemorySample sample;   // if it is wrapped, or the region has written to it before
+    std::uint32_t writes;  // of the region to its memory before
   };
   // The contents of a tensor from outside before a write by an operator whose results depend on
   // them; or statistics that an operator has read.
@@ -71,9 +74,8 @@ class WatchedForward {
   SlotProvenance of_slot(const at::Tensor& tensor) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
-  // Returns the storages from outside that the region has written and that have no bytes now. See
-  // Note [Writes to freed storages].
-  std::vector<StorageId> freed_targets() const;
+  // Returns the storages that the region has written or made, and that have no bytes now.
+  std::vector<StorageId> freed() const;
 
   std::vector<Operator> operators;
   std::vector<Read> reads;
@@ -86,6 +88,7 @@ class WatchedForward {
   absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
+  WrittenMemory written;
   std::vector<RngState> generators;  // before their first draw
   std::vector<at::Generator> drawn;  // generators that random operators have drawn from
   // Their states after each operator that drew from them. See Note [Shared generators].
@@ -111,10 +114,8 @@ class WatchedForward {
 
   const std::thread::id thread_ = std::this_thread::get_id();
   const std::uint64_t first_node_;  // the sequence number of the first node of its graph
-  // The storages from outside that the region has written.
-  absl::flat_hash_map<StorageId, c10::weak_intrusive_ptr<c10::StorageImpl>> targets_;
-  ProvenanceMap made_;                                               // in forward
-  WrappedWrites writes_;                                             // likewise
+  ProvenanceMap made_;              // in forward
+  WrappedWrites writes_;            // likewise
   absl::flat_hash_map<StorageId, std::uint32_t> number_of_outside_;  // likewise
 };
 

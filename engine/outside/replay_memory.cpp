@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "reprise/engine/outside/replay_memory.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <utility>
+
+#include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/operator_facts.h"
+#include "reprise/hooks/seam/hook_stack.h"
+
+namespace reprise::engine_internal {
+
+void ReplayMemory::start(std::vector<StorageId> freed) { freed_ = std::move(freed); }
+
+void ReplayMemory::note_write(const OperatorTraits& traits, const at::Tensor& target) {
+  const StorageId memory = storage_id_of(target);
+  if (is_freed(memory)) {
+    filled_.insert(memory);
+    return;
+  }
+  if (const auto own = own_.find(memory); own != own_.end()) {
+    if (filled_.contains(memory)) {
+      own->second.version.bump();
+    } else {
+      own_.erase(own);  // it holds what forward found before this write
+    }
+    return;
+  }
+  const bool is_known = written_ != nullptr && written_->contains(memory);
+  const bool is_to_hide = is_known ? written_->is_refilled_and_read(memory) : true;
+  if (!is_to_hide || !refills(traits, target)) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  const auto length = static_cast<std::int64_t>(target.storage().nbytes());
+  own_.emplace(memory,
+               Own{at::empty({length}, target.options().dtype(at::kByte).requires_grad(false)),
+                   c10::VariableVersion(0), weak_storage_of(target)});
+  filled_.insert(memory);
+}
+
+bool ReplayMemory::note_read(const at::Tensor& tensor, StorageId memory, std::uint32_t writes) {
+  if (filled_.contains(storage_id_of(tensor))) {
+    return true;
+  }
+  const at::Tensor contents =
+      written_ == nullptr ? at::Tensor() : written_->contents(memory, writes);
+  own_.erase(storage_id_of(tensor));
+  if (contents.defined()) {
+    own_.emplace(storage_id_of(tensor),
+                 Own{contents, c10::VariableVersion(0), weak_storage_of(tensor)});
+  }
+  return contents.defined();
+}
+
+at::Tensor ReplayMemory::seen(const at::Tensor& tensor) const {
+  const auto own =
+      own_.empty() || !tensor.defined() ? own_.end() : own_.find(storage_id_of(tensor));
+  if (own == own_.end()) {
+    return tensor;
+  }
+  at::Tensor alias = hooks_internal::detached_alias(tensor, own->second.version,
+                                                    /*may_change_metadata=*/true);
+  alias.unsafeGetTensorImpl()->set_storage_keep_dtype(own->second.bytes.storage());
+  return alias;
+}
+
+}  // namespace reprise::engine_internal

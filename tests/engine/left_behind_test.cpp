@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tensors that a region's code keeps besides its result: a replay leaves no stand-in there.
+#include <functional>
+#include <vector>
+
+#include "reprise/policies/policies.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::left_behind_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<CheckpointOptions> kinds() {
+  std::vector<CheckpointOptions> all;
+  for (const PolicyHolder& policy :
+       {PolicyHolder{}, PolicyHolder(policies::save_everything()),
+        PolicyHolder(policies::save_nothing()), PolicyHolder(policies::save_matmuls()),
+        PolicyHolder(policies::save_compute_intensive())}) {
+    for (const bool early_stop : {true, false}) {
+      all.push_back({.policy = policy, .early_stop = early_stop});
+    }
+  }
+  return all;
+}
+
+struct LeftBehindTest : ConformanceTest {
+  // Runs code(x, kept) under options of many kinds. What it keeps has forward's bits after each of
+  // two backwards, and the gradients are those of the plain run.
+  void expect_kept(const std::function<at::Tensor(const at::Tensor&, Tensors&)>& code) {
+    const at::Tensor x = leaf({4, 4});
+    Tensors plain_kept;
+    const at::Tensor plain = torch::autograd::grad({code(x, plain_kept).sum()}, {x})[0];
+    std::size_t number = 0;
+    for (const CheckpointOptions& options : kinds()) {
+      SCOPED_TRACE(number++);
+      Tensors kept;
+      const at::Tensor y = checkpoint(
+          options, [&](const at::Tensor& t) { return code(t, kept); }, x);
+      for (const bool retain : {true, false}) {
+        expect_same_bits(torch::autograd::grad({y.sum()}, {x}, {}, retain), {plain});
+        expect_same_bits(kept, plain_kept);
+      }
+    }
+  }
+};
+
+at::Tensor body(const at::Tensor& x) { return x.mm(x).tanh(); }
+
+TEST_F(LeftBehindTest, AStatisticThatNothingDependsOn) {
+  expect_kept([](const at::Tensor& x, Tensors& kept) {
+    const at::Tensor h = body(x);
+    kept = {h.detach().mean(0) * 3 + 1};
+    return h.mm(x).tanh();
+  });
+}
+
+TEST_F(LeftBehindTest, AView) {
+  expect_kept([](const at::Tensor& x, Tensors& kept) {
+    const at::Tensor h = body(x);
+    kept = {(h.detach() * 2).select(0, 1)};
+    return h.mm(x).tanh();
+  });
+}
+
+TEST_F(LeftBehindTest, DataOfAParameter) {
+  const at::Tensor parameter = leaf({4});
+  expect_kept([&](const at::Tensor& x, Tensors& kept) {
+    const at::Tensor h = body(x);
+    parameter.set_data(h.detach().mean(0).neg());
+    kept = {parameter.detach()};
+    return h.mm(x).tanh();
+  });
+}
+
+TEST_F(LeftBehindTest, ACopyInATensorFromOutside) {
+  const at::Tensor outside = at::zeros({4});
+  expect_kept([&](const at::Tensor& x, Tensors& kept) {
+    const at::Tensor h = body(x);
+    outside.copy_(h.detach().mean(0).exp());
+    kept = {outside};
+    return h.mm(x).tanh();
+  });
+}
+
+TEST_F(LeftBehindTest, AResultWithItsGraph) {
+  expect_kept([](const at::Tensor& x, Tensors& kept) {
+    const at::Tensor h = body(x);
+    kept = {h.square().detach(), h.detach()};
+    return h.mm(x).tanh();
+  });
+}
+
+// A flag on the host decides whether a layer takes its parameters from the data.
+TEST_F(LeftBehindTest, ParametersInitialisedFromTheFirstBatch) {
+  for (const CheckpointOptions& options : kinds()) {
+    const at::Tensor flag = at::zeros({}, at::kBool);
+    const at::Tensor bias = at::zeros({4}).requires_grad_();
+    const at::Tensor x = leaf({8, 4});
+    const auto layer = [&](const at::Tensor& t) {
+      if (!flag.item<bool>()) {
+        bias.set_data((-t.mean(0)).detach());
+        flag.fill_(true);
+      }
+      return ((t + bias) * t.exp()).tanh();
+    };
+    const at::Tensor y = checkpoint(options, layer, x);
+    const at::Tensor expected = (-x.mean(0)).detach();
+    EXPECT_TRUE(bitwise_equal(bias.detach(), expected));
+    const Tensors got = torch::autograd::grad({y.sum()}, {x, bias});
+    EXPECT_TRUE(bitwise_equal(bias.detach(), expected));
+    EXPECT_TRUE(flag.item<bool>());
+    expect_same_bits(got, torch::autograd::grad({layer(x).sum()}, {x, bias}));
+  }
+}
+
+TEST_F(LeftBehindTest, AnAverageByAssignmentIsAnError) {
+  for (const CheckpointOptions& options : kinds()) {
+    const at::Tensor x = leaf({4, 4});
+    at::Tensor average = at::zeros({4});
+    const at::Tensor y = checkpoint(
+        options,
+        [&](const at::Tensor& t) {
+          const at::Tensor h = body(t);
+          average = average * 0.9 + h.detach().mean(0) * 0.1;
+          return h.mm(t).tanh();
+        },
+        x);
+    EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {x}); },
+                ThrowsMessage<CheckpointError>(AllOf(HasSubstr("like an average by assignment"),
+                                                     HasSubstr("aten::mul"),
+                                                     HasSubstr("is_recomputing()"))));
+  }
+}
+
+TEST_F(LeftBehindTest, AnAverageInPlaceHappensOnce) {
+  const at::Tensor average = at::zeros({4});
+  expect_kept([&](const at::Tensor& x, Tensors& kept) {
+    average.zero_();
+    const at::Tensor h = body(x);
+    average.mul_(0.9).add_(h.detach().mean(0), 0.1);
+    kept = {average};
+    return h.mm(x).tanh();
+  });
+}
+
+// The code keeps nothing: it runs once in a backward, stand-ins or not.
+TEST_F(LeftBehindTest, CodeThatKeepsNothingRunsOnce) {
+  const at::Tensor x = leaf({4, 4});
+  int runs = 0;
+  const at::Tensor y = checkpoint(
+      {.policy = policies::save_everything()},
+      [&](const at::Tensor& t) {
+        ++runs;
+        return body(body(t)).exp();
+      },
+      x);
+  torch::autograd::grad({y.sum()}, {x});
+  EXPECT_EQ(runs, 2);
+}
+
+// Under a policy, code that runs other operators on memory from outside runs once more, without the
+// trace; code that computes saved tensors otherwise is an error, which names the place.
+TEST_F(LeftBehindTest, OtherOperatorsThatNoSavedTensorDependsOn) {
+  const at::Tensor x = leaf({4, 4});
+  at::Tensor cache;
+  const auto code = [&](const at::Tensor& t) {
+    if (!cache.defined()) {
+      cache = at::eye(4) * 2;
+    }
+    return body(t).mm(cache).exp();
+  };
+  const at::Tensor y = checkpoint({.policy = policies::save_matmuls()}, code, x);
+  const Tensors got = torch::autograd::grad({y.sum()}, {x});
+  expect_same_bits(got, torch::autograd::grad({code(x).sum()}, {x}));
+}
+
+TEST_F(LeftBehindTest, OtherOperatorsThatASavedTensorDependsOnAreAnError) {
+  const at::Tensor x = leaf({4, 4});
+  const at::Tensor y = checkpoint(
+      {.policy = policies::save_matmuls()},
+      [](const at::Tensor& t) {
+        return is_recomputing() ? t.sin().cos().exp() : t.cos().exp().sin();
+      },
+      x);
+  EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {x}); },
+              ThrowsMessage<DeterminismError>(
+                  AllOf(HasSubstr("operator 0 of the recomputation is aten::sin"),
+                        HasSubstr("forward ran aten::cos"))));
+}
+
+}  // namespace
+}  // namespace reprise::testing::left_behind_test
