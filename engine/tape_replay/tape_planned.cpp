@@ -101,9 +101,7 @@ void TapeReplay::recover(TapeValueId value, Wants wants) {
     });
   }
   std::sort(operators.begin(), operators.end());
-  for (const TapeOperatorId index : operators) {
-    run(index, wants);
-  }
+  run_all(operators, wants);
 }
 
 void TapeReplay::add_holdings(TapeEviction& eviction) {
@@ -112,7 +110,7 @@ void TapeReplay::add_holdings(TapeEviction& eviction) {
     if (work.base.tensor.defined()) {
       eviction.add(value, work.base.tensor);
     }
-    if (work.pins > 0 || (work.asked_in == pass_ && work.filled_in != pass_)) {
+    if (work.pins > 0 || is_awaited(value)) {
       eviction.pin(value);
     }
   }

@@ -120,6 +120,7 @@ class TapeRecomputation final : public Recomputation {
     may_evict_ = false;
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses_.emplace(tape_, alive);
+    used_slots_ = alive;
     count_direct_uses();
     if (options_.retention != nullptr) {
       options_.retention->end_forward([&] { return reads_of_nodes(alive); });
@@ -165,11 +166,7 @@ class TapeRecomputation final : public Recomputation {
   // make another retained value again.
   void count_direct_uses() {
     if (tape_.is_planned) {
-      SlotSet alive;
-      for (const RegionRecord::Slot& slot : record_.slots) {
-        alive.push_back(slot.is_alive);
-      }
-      direct_uses_.emplace(tape_, alive, TapeUses::Kind::kDirect);
+      direct_uses_.emplace(tape_, used_slots_, TapeUses::Kind::kDirect);
     }
   }
 
@@ -198,7 +195,8 @@ class TapeRecomputation final : public Recomputation {
   TapeRecorder* recorder_ = nullptr;  // in forward
   bool may_evict_ = options_.retention != nullptr;
   Tape::Tensor place_of_next_;           // from locate() to add_slot(), on the recorder's thread
-  std::optional<TapeUses> uses_;         // when forward has ended
+  SlotSet used_slots_;                   // when forward has ended: that have not been dropped
+  std::optional<TapeUses> uses_;         // likewise
   std::optional<TapeUses> direct_uses_;  // likewise, of a planned tape
 };
 
@@ -274,6 +272,7 @@ std::unique_ptr<ReleasedValues> TapeRecomputation::drop_slots(std::span<const Sl
       drop(*direct_uses_, slot);
     }
     drop(*uses_, slot);
+    used_slots_[slot] = false;
   }
   return released;
 }

@@ -56,11 +56,8 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
     const at::NoGradGuard no_grad;
     const InterceptionScope unseen(nullptr);
     const at::impl::MaybeSetTLSOnEntryGuard entry;  // what Python's code in an operator finds
-    const RngForkGuard generators(generators_of(operators));
     wait_at_boundary(record_.synchronizes);
-    for (const TapeOperatorId index : operators) {
-      run(index, wants);
-    }
+    run_all(operators, wants);
     for (const SlotId slot : slots) {
       fill_slot(slot);
       if (const TapeValueId value = tape_.slots[slot].value; value != Tape::kNone) {
@@ -183,6 +180,14 @@ std::vector<at::Generator> TapeReplay::generators_of(
     }
   }
   return generators;
+}
+
+// Random state is restored here, around whatever a replay runs, planned or not.
+void TapeReplay::run_all(const std::vector<TapeOperatorId>& operators, Wants wants) {
+  const RngForkGuard generators(generators_of(operators));
+  for (const TapeOperatorId index : operators) {
+    run(index, wants);
+  }
 }
 
 void TapeReplay::run(TapeOperatorId index, Wants wants) {

@@ -83,6 +83,7 @@ class TapeReplay {
   void plan_transfers(std::vector<TapeOperatorId>& operators);
   bool is_available(TapeValueId value) const;
   std::vector<at::Generator> generators_of(const std::vector<TapeOperatorId>& operators) const;
+  void run_all(const std::vector<TapeOperatorId>& operators, Wants wants);
   void run(TapeOperatorId index, Wants wants);
   void prepare_writes(const Tape::Operator& op);
   void push_arguments(const Tape::Operator& op, torch::jit::Stack& stack);
@@ -98,6 +99,8 @@ class TapeReplay {
   void free_if_unused(TapeValueId value);
   // Returns whether an operator that has not run yet reads the value while it is there.
   bool is_used_later(TapeValueId value) const;
+  // Returns whether a slot that was asked for in this pass is still to get the value.
+  bool is_awaited(TapeValueId value) const;
 
   // Of planned tapes, in tape_planned.cpp.
   std::vector<SlotId> slots_of_node(SlotId asked, Wants wants) const;

@@ -22,7 +22,14 @@ void TapeReplay::free_if_unused(TapeValueId value) {
 
 bool TapeReplay::is_used_later(TapeValueId value) const {
   const Work& work = work_[value];
-  return work.pass_uses > 0 || (work.uses > 0 && (!tape_.is_planned || is_retained(value)));
+  return work.pass_uses > 0 || (work.uses > 0 && (!tape_.is_planned || is_retained(value))) ||
+         is_awaited(value);
+}
+
+// Of planned tapes, on which a value may be there from an earlier pass, and its slot not.
+bool TapeReplay::is_awaited(TapeValueId value) const {
+  const Work& work = work_[value];
+  return tape_.is_planned && work.asked_in == pass_ && work.filled_in != pass_;
 }
 
 std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_from(

@@ -2,13 +2,19 @@
 // Copyright 2026 The Reprise Authors
 //
 // Programs made up from seeds, within budgets made up as well: the bits are those of the plain
-// program, and no step needs more than its budget. REPRISE_PROGRAMS and REPRISE_FIRST_SEED set how
-// many and from which seed on.
+// program, the generator stands where it does there after forward and each backward, no step needs
+// more than its budget, the first one included, and nothing stays. Two steps may be alive at once,
+// with two backwards each. REPRISE_PROGRAMS and REPRISE_FIRST_SEED set how many and from which seed
+// on.
+#include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/memory_budget.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/rng/rng_state.h"
 #include "tests/engine/under_policies.h"
 #include "tests/property/random_program.h"
 #include "tests/testing/within_budget.h"
@@ -25,34 +31,61 @@ constexpr std::uint64_t kPrograms = 80;
 
 class BudgetProgramsTest : public UnderPolicies {
  protected:
-  struct Outcome {
-    Tensors tensors;  // the result, the gradients, the written outside tensor
-    at::Tensor generator;
-    std::int64_t growth = 0;  // of the bytes in use, at the peak
+  // How a program is run: as one step or as two that are alive at once, with one backward or two of
+  // each, the last step's first or last.
+  struct Course {
+    int alive = 1;
+    bool twice = false;
+    bool last_first = false;
   };
 
-  // A step of the program with regions of that form inside, within the budget unless it is null.
-  static Outcome step(const RandomProgram& program, Form form, MemoryBudget* budget, bool twice) {
+  struct Outcome {
+    Tensors tensors;  // the results, the gradients, the written outside tensors
+    std::vector<RngState> generator;
+    std::int64_t growth = 0;  // of the bytes in use, at the peak
+
+    void note_generator() {
+      generator.push_back(RngState::capture(at::detail::getDefaultCPUGenerator()));
+    }
+  };
+
+  // Steps of the program with regions of that form inside, within the budget unless it is null.
+  static Outcome step(const RandomProgram& program, Form form, MemoryBudget* budget,
+                      const Course& course) {
     torch::manual_seed(11);
     const Tensors leaves = {leaf({4, 4}), leaf({4, 4})};
-    const at::Tensor outside = torch::randn({4});
+    Tensors outside;
+    for (int i = 0; i < course.alive; ++i) {
+      outside.push_back(torch::randn({4}));
+    }
     const std::int64_t before = cpu_memory().current_bytes;
     reset_peak_cpu_memory();
     Outcome found;
-    const at::Tensor root = within(budget, [&] {
-      const Tensors results = program.run(form, leaves, outside);
-      found.tensors.push_back(results[0].detach());
-      return results[0].sum();
-    });
-    Tensors gradients;
-    if (twice) {
-      torch::autograd::grad({root}, leaves, {}, /*retain_graph=*/true);
+    Tensors roots;
+    for (int i = 0; i < course.alive; ++i) {
+      roots.push_back(within(budget, [&] {
+        const Tensors results = program.run(form, leaves, outside[i]);
+        found.tensors.push_back(results[0].detach());
+        return results[0].sum();
+      }));
+      found.note_generator();
     }
-    gradients = torch::autograd::grad({root}, leaves);
+    if (course.last_first) {
+      std::reverse(roots.begin(), roots.end());
+    }
+    for (at::Tensor& root : roots) {
+      if (course.twice) {
+        torch::autograd::grad({root}, leaves, {}, /*retain_graph=*/true);
+        found.note_generator();
+      }
+      for (at::Tensor& gradient : torch::autograd::grad({root}, leaves)) {
+        found.tensors.push_back(std::move(gradient));
+      }
+      found.note_generator();
+      root.reset();
+    }
     found.growth = cpu_memory().peak_bytes - before;
-    found.tensors.insert(found.tensors.end(), gradients.begin(), gradients.end());
-    found.tensors.push_back(outside);
-    found.generator = cpu_generator_state();
+    found.tensors.insert(found.tensors.end(), outside.begin(), outside.end());
     return found;
   }
 };
@@ -67,34 +100,39 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
     constexpr Form kForms[] = {Form::kPlain, Form::kPlain, Form::kFunction, Form::kScope};
     std::mt19937_64 random(seed);
     const Form form = kForms[pick(random, 4)];
-    const bool twice = pick(random, 4) == 0;
+    const Course course{.alive = 1 + static_cast<int>(pick(random, 3) == 0),
+                        .twice = pick(random, 4) == 0,
+                        .last_first = pick(random, 2) == 0};
     const RandomProgram program(seed, 5 + static_cast<int>(seed % 40));
-    const Outcome expected = step(program, form, nullptr, twice);
+    const Outcome expected = step(program, form, nullptr, course);
     const double part = 0.3 + 0.1 * static_cast<double>(pick(random, 9));
     // The step's inputs are made in it as well.
-    constexpr std::int64_t kInputs = 144;
+    const std::int64_t inputs = 128 + 16 * course.alive;
+    const std::int64_t before = cpu_memory().current_bytes;
     const std::int64_t peak_bytes =
-        cpu_memory().current_bytes + kInputs +
-        static_cast<std::int64_t>(part * static_cast<double>(expected.growth));
+        before + inputs + static_cast<std::int64_t>(part * static_cast<double>(expected.growth));
     MemoryBudget budget({.peak_bytes = peak_bytes});
     for (int i = 0; i < 4; ++i) {
       SCOPED_TRACE(c10::str("seed ", seed, ", form ", static_cast<int>(form), ", part ", part,
-                            ", step ", i));
+                            ", step ", i, ", alive ", course.alive, ", twice ", course.twice));
       try {
-        const Outcome got = step(program, form, &budget, twice);
+        const Outcome got = step(program, form, &budget, course);
         expect_same_bits(got.tensors, expected.tensors);
-        EXPECT_TRUE(bitwise_equal(got.generator, expected.generator));
+        EXPECT_TRUE(got.generator == expected.generator) << "the generator stands elsewhere";
         planned += budget.last_step() && budget.last_step()->is_planned() ? 1 : 0;
+        EXPECT_LE(before + inputs + got.growth, peak_bytes);
         if (budget.last_step()) {
           EXPECT_LE(budget.last_step()->peak_bytes, peak_bytes);
         }
       } catch (const BudgetExceededError& error) {
+        EXPECT_LE(cpu_memory().peak_bytes, peak_bytes);
         EXPECT_LT(part, 1.0) << error.what_without_backtrace();
         ++refused;
         hooks_internal::release_nodes_of_failed_backward();
       } catch (const c10::Error& error) {
         ADD_FAILURE() << error.what_without_backtrace();
       }
+      EXPECT_EQ(cpu_memory().current_bytes, before);
       ASSERT_EQ(live_frames(), 0);
     }
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
