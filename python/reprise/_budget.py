@@ -2,6 +2,8 @@
 # Copyright 2026 The Reprise Authors
 """MemoryBudget: a limit on the memory of training steps."""
 
+import torch
+
 from reprise import _engine
 from reprise._native import _C
 
@@ -28,8 +30,8 @@ class MemoryBudget(_C.MemoryBudget):
     peak_bytes: the most bytes of the device's tensors in use at any moment of forward and backward,
         parameters and gradients included.
     max_overhead: instead: the least memory for at most so much more time (0.1: a tenth).
-    device: whose memory it is; on the CPU the budget is kept before each allocation, on an
-        accelerator between operators.
+    device: whose memory it is, a torch.device or its name; on the CPU the budget is kept before
+        each allocation, on an accelerator between operators.
     stores: where plans may put tensors, if that takes less time than to compute them again.
 
     Raises ValueError for contradictory options. A step that does not fit raises
@@ -38,6 +40,8 @@ class MemoryBudget(_C.MemoryBudget):
 
     def __init__(self, **options):
         _engine.install()
+        if "device" in options:
+            options["device"] = torch.device(options["device"])
         super().__init__(**options)
 
     def step(self):

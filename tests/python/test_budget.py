@@ -45,6 +45,18 @@ def test_the_first_step_is_observed_and_the_second_planned(training):
         budget.explain("aten::no_such")
 
 
+def test_the_device_by_name(training):
+    for device in ("cpu", torch.device("cpu")):
+        budget = reprise.MemoryBudget(peak_bytes=training.part(0.7), device=device)
+        assert_same(training.within(budget), training.expected)
+    with pytest.raises(RuntimeError, match="no_such_device"):
+        reprise.MemoryBudget(peak_bytes=1, device="no_such_device")
+    if not torch.cuda.is_available():
+        with pytest.raises(Exception) as error:
+            reprise.MemoryBudget(peak_bytes=1, device="cuda")
+        assert not isinstance(error.value, TypeError)
+
+
 def test_a_budget_that_fits_evicts_nothing(training):
     budget = reprise.MemoryBudget(peak_bytes=training.part(1.5))
     for _ in range(3):
