@@ -71,9 +71,9 @@ void report_to_profiler(void* data, std::int64_t bytes) {
 }
 
 // Has memory freed that an allocation lacks. Returns false if there is none.
-bool make_room(std::int64_t missing_bytes) {
+bool make_room(std::int64_t missing_bytes, std::int64_t bytes_after) {
   CpuAllocationObserver* const observer = counters.observer.load(std::memory_order_acquire);
-  return observer != nullptr && observer->make_room(missing_bytes);
+  return observer != nullptr && observer->make_room(missing_bytes, bytes_after);
 }
 
 // Adds to the bytes in use, unless that would exceed the limit. In one step, so that a refused
@@ -85,12 +85,12 @@ std::int64_t reserve(std::int64_t bytes) {
     const std::int64_t limit = counters.limit.load(std::memory_order_relaxed);
     const std::int64_t soft = counters.soft_limit.load(std::memory_order_relaxed);
     if (bytes > limit - current) {
-      if (!make_room(bytes - (limit - current))) {
+      if (!make_room(bytes - (limit - current), kNoLimit)) {
         throw_over_limit(bytes, current, limit);
       }
       current = counters.current.load(std::memory_order_relaxed);
     } else if (bytes > soft - current && !may_exceed) {
-      if (!make_room(bytes - (soft - current))) {
+      if (!make_room(bytes - (soft - current), current + bytes)) {
         counters.observer.load()->exceed_soft_limit(bytes, current);
         may_exceed = true;
       }

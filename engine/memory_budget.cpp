@@ -14,6 +14,7 @@
 #include "reprise/engine/budget/backward_nodes.h"
 #include "reprise/engine/budget/budget_state.h"
 #include "reprise/engine/budget/budget_step.h"
+#include "reprise/engine/budget/memory_guard.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/region/forward_region.h"
@@ -67,7 +68,16 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
       std::move(options.stores));
 }
 
-MemoryBudget::~MemoryBudget() = default;
+// What its steps wait for is no longer held to it; their backwards are.
+MemoryBudget::~MemoryBudget() {
+  if (state_ != nullptr) {
+    for (const auto& step : engine_internal::MemoryGuard::of(state_->device()).steps()) {
+      if (step->is_of(*state_)) {
+        step->end_wait();
+      }
+    }
+  }
+}
 
 std::optional<BudgetedStep> MemoryBudget::last_step() const { return state_->last_step(); }
 
@@ -107,10 +117,10 @@ void BudgetScope::close() && {
     try {
       region->finish();
     } catch (...) {
-      step_->end_forward(/*is_whole=*/false);
+      std::exchange(step_, nullptr)->end_forward(/*is_whole=*/false);
       throw;
     }
-    step_->end_forward(is_whole);
+    std::exchange(step_, nullptr)->end_forward(is_whole);
   }
 }
 

@@ -15,8 +15,9 @@ namespace reprise::engine_internal {
 // Called on the thread that allocates or frees; of blocks, while they are reported.
 class CpuAllocationObserver : public BlockObserver {
  public:
-  // An allocation would exceed a limit by `bytes`. Returns whether any memory has been freed.
-  virtual bool make_room(std::int64_t bytes) = 0;
+  // An allocation would exceed a limit by `bytes`, as there would be `bytes_after` in use; kNoLimit
+  // if it is not the soft one. Returns whether any memory has been freed.
+  virtual bool make_room(std::int64_t bytes, std::int64_t bytes_after) = 0;
   // An allocation of `bytes` is about to exceed the soft limit. May throw.
   virtual void exceed_soft_limit(std::int64_t bytes, std::int64_t bytes_in_use) = 0;
 };

@@ -5,8 +5,11 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "reprise/engine/allocation/accelerator_memory.h"
 #include "reprise/engine/budget/budget_step.h"
@@ -45,6 +48,29 @@ void on_node_end(const at::RecordFunction& /*node*/, at::ObserverContext* /*cont
   }
 }
 
+using HeldSteps = std::vector<std::shared_ptr<BudgetStep>>;
+
+// Returns the steps that a backward of this graph is one through, but for those whose limits hold
+// on this thread anyway.
+HeldSteps steps_to_hold(const hooks_internal::BackwardGraph& graph) {
+  HeldSteps steps = MemoryGuard::all_steps();
+  std::erase_if(steps, [](const auto& step) { return !step->may_begin_backward(); });
+  HeldSteps found;
+  if (!steps.empty()) {
+    graph.any_of([&](std::uint64_t thread, std::uint64_t sequence) {
+      const auto reached = std::find_if(steps.begin(), steps.end(), [&](const auto& step) {
+        return step->has_made_node(thread, sequence);
+      });
+      if (reached != steps.end()) {
+        found.push_back(std::move(*reached));
+        steps.erase(reached);
+      }
+      return steps.empty();
+    });
+  }
+  return found;
+}
+
 // LibTorch passes both on to the threads of the backward, and to backwards inside it.
 class BackwardObservation {
  public:
@@ -80,15 +106,32 @@ class BackwardObservation {
   at::CallbackHandle nodes_;
 };
 
-std::shared_ptr<void> observe_backward() {
+// What is made around a backward; destroyed from the last to the first.
+struct AroundBackward {
+  std::vector<std::unique_ptr<HeldBackward>> held;
+  std::optional<BackwardObservation> observation;
+};
+
+std::shared_ptr<void> observe_backward(const hooks_internal::BackwardGraph& graph) {
   if (hooks_internal::current_backward() >= 0) {
     return nullptr;  // inside another one
   }
-  const std::shared_ptr<StepRecording> recording = StepRecording::of_this_thread();
+  HeldSteps steps = steps_to_hold(graph);
+  auto around = steps.empty() ? nullptr : std::make_shared<AroundBackward>();
+  for (auto& step : steps) {
+    around->held.push_back(std::make_unique<HeldBackward>(std::move(step), /*backward=*/-1));
+  }
+  std::shared_ptr<StepRecording> recording = StepRecording::of_this_thread();
+  if (recording != nullptr && recording->is_in_forward()) {
+    recording = nullptr;
+  }
   const std::vector<MemoryGuard*> guards = MemoryGuard::between_operators();
-  return recording == nullptr && guards.empty()
-             ? nullptr
-             : std::make_shared<BackwardObservation>(recording, guards);
+  if (recording == nullptr && guards.empty()) {
+    return around;
+  }
+  around = around == nullptr ? std::make_shared<AroundBackward>() : std::move(around);
+  around->observation.emplace(recording, guards);
+  return around;
 }
 
 }  // namespace

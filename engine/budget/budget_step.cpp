@@ -2,6 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/budget/budget_step.h"
 
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -38,18 +40,24 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
   start_ = Clock::now();
 }
 
-BudgetStep::~BudgetStep() { guard_.remove(*this); }
+BudgetStep::~BudgetStep() { guard_.forget(*this); }
 
 void BudgetStep::begin_forward(std::weak_ptr<Frame> frame) {
   frame_ = std::move(frame);
-  guard_.add(shared_from_this());
+  nodes_thread_ = at::RecordFunction::currentThreadId();
+  first_node_ = at::sequence_number::peek();
+  guard_.add(shared_from_this(), state_.get());
+  is_waiting_ = true;
+  guard_.hold(*this);
 }
 
 void BudgetStep::end_forward(bool is_whole) {
   is_in_forward_ = false;
+  end_node_ = at::sequence_number::peek();
   reports_.reset();
   if (!is_whole) {
     is_over_ = true;
+    end_wait();
     transcript_.reset();
     if (has_failed_ && followed_.plan() != nullptr) {
       state_->note_failed_forward(*followed_.plan());
@@ -58,10 +66,66 @@ void BudgetStep::end_forward(bool is_whole) {
   followed_.end_forward();
 }
 
-bool BudgetStep::is_on_its_thread() const {
-  return is_in_forward_ ? std::this_thread::get_id() == thread_
-                        : hooks_internal::current_backward() >= 0;
+void BudgetStep::end_wait() {
+  if (is_waiting_.exchange(false)) {
+    guard_.release(*this);
+  }
 }
+
+bool BudgetStep::may_begin_backward() const {
+  return !is_in_forward_ && !(is_waiting_ && std::this_thread::get_id() == thread_);
+}
+
+bool BudgetStep::has_made_node(std::uint64_t thread, std::uint64_t sequence) const {
+  return thread == nodes_thread_ && sequence >= first_node_ && sequence < end_node_;
+}
+
+bool BudgetStep::is_on_its_thread() const {
+  const std::thread::id thread = std::this_thread::get_id();
+  if (is_waiting_ && thread == thread_) {
+    return true;
+  }
+  const int backward = hooks_internal::current_backward();
+  const MutexLock lock(workers_mutex_);
+  return std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+    return worker.backward >= 0 ? worker.backward == backward : worker.thread == thread;
+  });
+}
+
+void BudgetStep::begin_work(const Worker& worker) {
+  guard_.hold(*this);
+  const MutexLock lock(workers_mutex_);
+  workers_.push_back(worker);
+}
+
+void BudgetStep::end_work(const Worker& worker) {
+  bool is_last = false;
+  {
+    const MutexLock lock(workers_mutex_);
+    workers_.erase(std::find(workers_.begin(), workers_.end(), worker));
+    is_last = worker.backward >= 0 && !has_backward();
+  }
+  guard_.release(*this);
+  if (is_last && !is_in_forward_) {
+    end_wait();
+    if (!is_over_.exchange(true)) {
+      report();
+    }
+  }
+}
+
+bool BudgetStep::has_backward(std::optional<int> which) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+    return worker.backward >= 0 && worker.backward == which.value_or(worker.backward);
+  });
+}
+
+HeldBackward::HeldBackward(std::shared_ptr<BudgetStep> step, int backward)
+    : step_(std::move(step)), worker_{backward, std::this_thread::get_id()} {
+  step_->begin_work(worker_);
+}
+
+HeldBackward::~HeldBackward() { step_->end_work(worker_); }
 
 void BudgetStep::raise_peak(std::int64_t bytes) { raise(peak_bytes_, bytes); }
 
@@ -95,6 +159,11 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
 void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
   has_failed_ = true;
   state_->note_failure();
+  for (const auto& step : guard_.steps()) {  // of those that the code which failed has begun
+    if (step->state_ == state_ && step->thread_ == thread_ && !step->is_in_forward_) {
+      step->end_wait();
+    }
+  }
   throw BudgetExceededError(c10::str(
       "[memory_budget] a step does not fit into its budget: ", bytes, " bytes are asked for, ",
       bytes_in_use, " bytes are in use, the budget is ", limit_bytes_,
@@ -208,12 +277,26 @@ void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
   }
 }
 
-void BudgetStep::begin_backward(const Tape& tape) {
-  if (backwards_++ == 0) {
-    guard_.add(shared_from_this());
+// Until the backward ends that reads a tensor of the step now.
+void BudgetStep::hold_backward() {
+  const int backward = hooks_internal::current_backward();
+  if (backward < 0 || backward_.exchange(backward) == backward) {
+    return;
   }
-  backward_ = hooks_internal::current_backward();
-  if (transcript_) {
+  {
+    const MutexLock lock(workers_mutex_);
+    if (has_backward(backward)) {
+      return;  // that one has ended which is inside of it
+    }
+  }
+  auto held = std::make_shared<std::optional<HeldBackward>>();
+  held->emplace(shared_from_this(), backward);
+  hooks_internal::at_backward_end([held] { held->reset(); });
+}
+
+void BudgetStep::begin_backward(const Tape& tape) {
+  guard_.hold(*this);
+  if (transcript_ && !is_in_forward_) {
     transcript_->note_releases(tape);
     if (!transcript_->observes_backward()) {
       end_recording(RecordedBackward::kUnobserved);
@@ -228,6 +311,7 @@ void BudgetStep::end_recording(RecordedBackward backward) {
 }
 
 void BudgetStep::note_read(TapeValueId value) {
+  hold_backward();
   if (transcript_) {
     transcript_->note_read(value);
   }
@@ -265,14 +349,7 @@ void BudgetStep::end_replay() {
   }
 }
 
-void BudgetStep::end_backward() {
-  if (--backwards_ == 0) {
-    guard_.remove(*this);
-  }
-  if (!is_over_.exchange(true)) {
-    report();
-  }
-}
+void BudgetStep::end_backward() { guard_.release(*this); }
 
 void BudgetStep::report() {
   const std::shared_ptr<const StepPlan>& plan = followed_.plan();

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/budget/backward_nodes.h"
 #include "reprise/engine/budget/budget_state.h"
 #include "reprise/engine/budget/followed_plan.h"
@@ -33,8 +35,10 @@ namespace reprise::engine_internal {
 // Note [Steps within a budget]: a step follows the plan whose operators are its own so far, and
 // whose values are closest in size: another batch, or other lengths of sequences, need no plan of
 // their own. Without one it retains what autograd saves, as a plain step does. In either case
-// values are evicted from the tape when an allocation would exceed the budget. A step ends with the
-// first backward that reads its tensors; the limit holds in later ones as well.
+// values are evicted from the tape when an allocation would exceed the budget. A step ends when the
+// first backward does that begins after its scope and reads its tensors: not with the last tensor,
+// as nodes that follow may allocate. A backward inside the scope is part of forward. See also
+// Note [A limit belongs to its step].
 //
 // Note [Between operators]: what an accelerator allocates is known when it has been allocated. So
 // room is made before each operator and node for what it is known to need, and, if it has taken
@@ -53,8 +57,19 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void begin_forward(std::weak_ptr<Frame> frame);
   void end_forward(bool is_whole);
 
+  // The limit no longer holds for what its thread does between forward and backward.
+  void end_wait();
+  bool is_of(const BudgetState& budget) const { return state_.get() == &budget; }
+
+  // A backward begins on this thread. Returns whether it may be one through the step that its limit
+  // does not hold for yet.
+  bool may_begin_backward() const;
+  // Returns whether forward has made the node, in LibTorch's numbers.
+  bool has_made_node(std::uint64_t thread, std::uint64_t sequence) const;
+
   // Of the memory guard.
   std::int64_t limit_bytes() const { return limit_bytes_; }
+  // Returns whether the limit holds for what this thread allocates.
   bool is_on_its_thread() const;
   std::int64_t make_room(std::int64_t bytes);
   // A node of a backward begins on this thread. Returns what it needs, if it is known.
@@ -80,7 +95,21 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void after_recomputed() override;
 
  private:
+  friend class HeldBackward;
   using Clock = std::chrono::steady_clock;
+
+  // That the limit holds for: a backward, or what a thread does (-1).
+  struct Worker {
+    int backward;
+    std::thread::id thread;
+    friend bool operator==(const Worker&, const Worker&) = default;
+  };
+  void begin_work(const Worker& worker);
+  void end_work(const Worker& worker);
+  void hold_backward();
+  // which: or any.
+  bool has_backward(std::optional<int> which = std::nullopt) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(workers_mutex_);
 
   void run_unguarded(const OperatorCall& call, OperatorInterceptor* next);
   std::int64_t foreseen_bytes(const OperatorCall& call) const;
@@ -109,17 +138,37 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::optional<StoreProbe> probe_;           // of stores, while a planned step is recorded
 
   std::atomic<bool> is_in_forward_ = true;
+  std::atomic<bool> is_waiting_ = false;  // forward, and from then on until backward ends
+  std::uint64_t nodes_thread_ = 0;
+  std::uint64_t first_node_ = 0;
+  std::atomic<std::uint64_t> end_node_ = UINT64_MAX;
   std::atomic<const StepRecording*> is_recorded_by_ = nullptr;  // to compare
   std::optional<RecordedStep> recorded_;                        // once its recording has ended
   NodeCursor node_;
   const std::shared_ptr<StoredValues> stored_;
-  std::atomic<int> backward_ = -1;  // the last one
+  std::atomic<int> backward_ = -1;  // the last one that has read its tensors
+  mutable Mutex workers_mutex_;
+  std::vector<Worker> workers_ ABSL_GUARDED_BY(workers_mutex_);
   std::atomic<bool> is_over_ = false;
   mutable std::atomic<bool> has_failed_ = false;
   std::atomic<std::int64_t> peak_bytes_ = 0;
   std::atomic<std::int64_t> evicted_bytes_ = 0;
   std::atomic<std::int64_t> shortage_bytes_ = 0;
-  std::atomic<int> backwards_ = 0;  // in progress
+};
+
+// While alive, the step's limit holds for what the calling thread does, or, if `backward` is not
+// negative, for that backward on any thread. Keeps the step, whose tape may be freed before
+// backward ends.
+class HeldBackward {
+ public:
+  HeldBackward(std::shared_ptr<BudgetStep> step, int backward);
+  ~HeldBackward();
+  HeldBackward(const HeldBackward&) = delete;
+  HeldBackward& operator=(const HeldBackward&) = delete;
+
+ private:
+  const std::shared_ptr<BudgetStep> step_;
+  const BudgetStep::Worker worker_;
 };
 
 }  // namespace reprise::engine_internal

@@ -18,7 +18,9 @@ class AllocationGuard final : public CpuAllocationObserver {
  public:
   explicit AllocationGuard(MemoryGuard& guard) : guard_(guard) {}
 
-  bool make_room(std::int64_t bytes) override { return guard_.make_room(bytes); }
+  bool make_room(std::int64_t bytes, std::int64_t bytes_after) override {
+    return guard_.make_room(bytes, bytes_after);
+  }
 
   void exceed_soft_limit(std::int64_t bytes, std::int64_t bytes_in_use) override {
     for (const auto& step : guard_.steps()) {
@@ -80,47 +82,87 @@ std::vector<MemoryGuard*> MemoryGuard::between_operators() {
   const MutexLock lock(known.mutex);
   for (MemoryGuard* const guard : known.all) {
     const MutexLock entries(guard->mutex_);
-    if (!guard->source_.keeps_limit() && !guard->entries_.empty()) {
+    const bool has_held = std::any_of(guard->entries_.begin(), guard->entries_.end(),
+                                      [](const Entry& entry) { return entry.holds > 0; });
+    if (!guard->source_.keeps_limit() && has_held) {
       busy.push_back(guard);
     }
   }
   return busy;
 }
 
-std::vector<std::shared_ptr<BudgetStep>> MemoryGuard::steps() const {
+std::vector<std::shared_ptr<BudgetStep>> MemoryGuard::all_steps() {
+  std::vector<MemoryGuard*> all;
+  {
+    Guards& known = guards();
+    const MutexLock lock(known.mutex);
+    all = known.all;
+  }
+  std::vector<std::shared_ptr<BudgetStep>> found;
+  for (const MemoryGuard* const guard : all) {
+    for (auto& step : guard->steps(/*only_held=*/false)) {
+      found.push_back(std::move(step));
+    }
+  }
+  return found;
+}
+
+std::vector<std::shared_ptr<BudgetStep>> MemoryGuard::steps(bool only_held) const {
   std::vector<std::shared_ptr<BudgetStep>> steps;
   const MutexLock lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (auto step = entry.step.lock()) {
-      steps.push_back(std::move(step));
+    if (entry.holds > 0 || !only_held) {
+      if (auto step = entry.step.lock()) {
+        steps.push_back(std::move(step));
+      }
     }
   }
   return steps;
 }
 
-void MemoryGuard::add(const std::shared_ptr<BudgetStep>& step) {
-  const std::vector<std::shared_ptr<BudgetStep>> known = steps();  // outlive the lock
+void MemoryGuard::add(const std::shared_ptr<BudgetStep>& step, const BudgetState* budget) {
   const MutexLock lock(mutex_);
-  const bool is_known = std::any_of(entries_.begin(), entries_.end(),
-                                    [&](const Entry& entry) { return entry.key == step.get(); });
-  if (!is_known) {
+  entries_.push_back({step.get(), step, budget, step->limit_bytes()});
+}
+
+void MemoryGuard::forget(BudgetStep& step) {
+  const auto known = steps();  // outlive the lock
+  const MutexLock lock(mutex_);
+  if (Entry* const entry = find(step)) {
     update();
-    step->raise_peak(source_.take_peak().current_bytes);
-    entries_.push_back({step.get(), step, step->limit_bytes()});
+    entries_.erase(entries_.begin() + (entry - entries_.data()));
     update();
   }
 }
 
-void MemoryGuard::remove(BudgetStep& step) {
-  const std::vector<std::shared_ptr<BudgetStep>> known = steps();
+void MemoryGuard::hold(BudgetStep& step) {
+  const auto known = steps();
   const MutexLock lock(mutex_);
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.key == &step; });
-  if (found != entries_.end()) {
+  Entry* const entry = find(step);
+  if (entry != nullptr) {
     update();
-    entries_.erase(found);
+    if (entry->holds++ == 0) {
+      step.raise_peak(source_.take_peak().current_bytes);
+      update();
+    }
+  }
+}
+
+void MemoryGuard::release(BudgetStep& step) {
+  const auto known = steps();
+  const MutexLock lock(mutex_);
+  Entry* const entry = find(step);
+  if (entry != nullptr && entry->holds > 0) {
+    update();
+    --entry->holds;
     update();
   }
+}
+
+MemoryGuard::Entry* MemoryGuard::find(const BudgetStep& step) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.key == &step; });
+  return found == entries_.end() ? nullptr : &*found;
 }
 
 // Assigns the peak so far to the steps, and sets the lowest of their limits.
@@ -128,15 +170,35 @@ void MemoryGuard::update() {
   const std::int64_t peak_bytes = source_.take_peak().peak_bytes;
   std::int64_t limit_bytes = kNoLimit;
   for (const Entry& entry : entries_) {
-    limit_bytes = std::min(limit_bytes, entry.limit_bytes);
-    if (const auto step = entry.step.lock()) {
+    const auto step = entry.holds > 0 ? entry.step.lock() : nullptr;
+    if (step != nullptr) {
+      limit_bytes = std::min(limit_bytes, entry.limit_bytes);
       step->raise_peak(peak_bytes);
     }
   }
   source_.set_limit(limit_bytes);
 }
 
-bool MemoryGuard::make_room(std::int64_t bytes) {
+std::vector<std::shared_ptr<BudgetStep>> MemoryGuard::steps_to_evict(
+    std::int64_t bytes_after) const {
+  std::vector<std::shared_ptr<BudgetStep>> steps;
+  const MutexLock lock(mutex_);
+  const auto is_exceeded = [&](const BudgetState* budget) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.budget == budget && entry.holds > 0 && bytes_after > entry.limit_bytes;
+    });
+  };
+  for (const Entry& entry : entries_) {
+    if (bytes_after == kNoLimit || is_exceeded(entry.budget)) {
+      if (auto step = entry.step.lock()) {
+        steps.push_back(std::move(step));
+      }
+    }
+  }
+  return steps;
+}
+
+bool MemoryGuard::make_room(std::int64_t bytes, std::int64_t bytes_after) {
   static thread_local bool is_at_it = false;
   if (is_at_it) {
     return false;
@@ -144,7 +206,7 @@ bool MemoryGuard::make_room(std::int64_t bytes) {
   is_at_it = true;
   const absl::Cleanup is_done = [] { is_at_it = false; };
   std::int64_t freed = 0;
-  for (const auto& step : steps()) {
+  for (const auto& step : steps_to_evict(bytes_after)) {
     freed += freed < bytes ? step->make_room(bytes - freed) : 0;
   }
   return freed > 0;
@@ -152,7 +214,7 @@ bool MemoryGuard::make_room(std::int64_t bytes) {
 
 std::int64_t MemoryGuard::make_room_for(std::int64_t bytes) {
   std::int64_t missing = source_.shortage(bytes);
-  while (missing > 0 && make_room(missing)) {
+  while (missing > 0 && make_room(missing, source_.bytes_in_use() + bytes)) {
     missing = source_.shortage(bytes);
   }
   return missing;

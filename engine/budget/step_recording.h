@@ -34,6 +34,10 @@ class StepRecording final : public BlockObserver {
 
   StepRecorder& recorder() { return recorder_; }
 
+  // One inside the scope is part of it.
+  void end_forward() { is_in_forward_ = false; }
+  bool is_in_forward() const { return is_in_forward_; }
+
   // Its nodes will be reported. Adds what forward's thread has allocated since the end of the
   // scope: backward's first gradient.
   void begin_backward();
@@ -59,6 +63,7 @@ class StepRecording final : public BlockObserver {
   MemorySource& source_;
   StepRecorder recorder_;
   const std::thread::id thread_ = std::this_thread::get_id();
+  std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> observes_backward_ = false;
   bool is_ended_ = false;
 };

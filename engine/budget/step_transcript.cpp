@@ -52,6 +52,7 @@ float StepTranscript::add(const Tape::Operator& op, std::span<const TapeRetentio
 }
 
 void StepTranscript::end_forward(TapeRetention::ReadsOfNodes nodes) {
+  recording_->end_forward();
   nodes_ = std::move(nodes);
   reads_.resize(values_.size());
 }

@@ -179,7 +179,7 @@ std::int64_t StoredValues::shortage(std::int64_t bytes) const {
 
 void StoredValues::make_room(std::int64_t bytes) {
   std::int64_t missing = shortage(bytes);
-  while (missing > 0 && guard_.make_room(missing)) {
+  while (missing > 0 && guard_.make_room(missing, limit_bytes_ + missing)) {
     missing = shortage(bytes);
   }
 }

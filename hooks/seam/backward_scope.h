@@ -8,16 +8,36 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "reprise/base/export.h"
 
+namespace torch::autograd {
+struct Edge;
+}  // namespace torch::autograd
+
 namespace reprise::hooks_internal {
+
+// The graph of a backward that is about to begin.
+class REPRISE_API BackwardGraph {
+ public:
+  explicit BackwardGraph(const std::vector<torch::autograd::Edge>& roots) : roots_(roots) {}
+
+  // Visits each node until `visitor` returns true, and returns whether it has. A node is known by
+  // the thread that made it, in LibTorch's numbers, and by its sequence number there.
+  bool any_of(
+      const std::function<bool(std::uint64_t thread, std::uint64_t sequence)>& visitor) const;
+
+ private:
+  const std::vector<torch::autograd::Edge>& roots_;
+};
 
 // Called when a backward is about to begin, on the thread that calls it. The result, perhaps null,
 // is destroyed there when the backward has ended.
-using BackwardScopeMaker = std::shared_ptr<void> (*)();
+using BackwardScopeMaker = std::shared_ptr<void> (*)(const BackwardGraph& graph);
 
 // One per process. Serves backwards once the engine is installed, see forwarding_engine.h.
 REPRISE_API void set_backward_scope_maker(BackwardScopeMaker maker);

@@ -33,9 +33,8 @@ thread_local bool t_asked = false;
 
 std::atomic<BackwardScopeMaker> g_backward_scope_maker{nullptr};
 
-// Returns the leaves whose `.grad` a backward from `roots` can add to.
-std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
-  std::vector<at::Tensor> leaves;
+// Calls `visitor` with each node of the graph until it returns true. Returns whether it has.
+bool any_node(const torch::autograd::edge_list& roots, const auto& visitor) {
   std::unordered_set<torch::autograd::Node*> seen;
   std::vector<torch::autograd::Node*> pending;
   const auto visit = [&](const torch::autograd::edge_list& edges) {
@@ -49,11 +48,23 @@ std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
   while (!pending.empty()) {
     torch::autograd::Node* node = pending.back();
     pending.pop_back();
-    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      leaves.push_back(leaf->variable);
+    if (visitor(*node)) {
+      return true;
     }
     visit(node->next_edges());
   }
+  return false;
+}
+
+// Returns the leaves whose `.grad` a backward from `roots` can add to.
+std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
+  std::vector<at::Tensor> leaves;
+  any_node(roots, [&](const torch::autograd::Node& node) {
+    if (const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node)) {
+      leaves.push_back(leaf->variable);
+    }
+    return false;
+  });
   return leaves;
 }
 
@@ -63,7 +74,7 @@ std::shared_ptr<void> begin_backward_from(const torch::autograd::edge_list& root
     offer_accumulation(leaves_of(roots));
   }
   const BackwardScopeMaker maker = g_backward_scope_maker.load(std::memory_order_acquire);
-  return maker == nullptr ? nullptr : maker();
+  return maker == nullptr ? nullptr : maker(BackwardGraph(roots));
 }
 
 // LibTorch before 2.11 asks without looking at the gate itself. A compiler that traces code
@@ -161,6 +172,13 @@ std::unique_ptr<SavedVariableHooks> make_ambient_hooks() {
     return nullptr;
   }
   return Engine::get_default_engine().get_default_saved_variable_hooks();
+}
+
+bool BackwardGraph::any_of(
+    const std::function<bool(std::uint64_t thread, std::uint64_t sequence)>& visitor) const {
+  return any_node(roots_, [&](const torch::autograd::Node& node) {
+    return visitor(node.thread_id(), node.sequence_nr());
+  });
 }
 
 void set_backward_scope_maker(BackwardScopeMaker maker) {
