@@ -11,7 +11,9 @@
 // Not for a step that fits: it costs the interception of operators. `tools/plan` says beforehand
 // what a budget would cost.
 //
-// A budget is for one device. On the CPU it is never exceeded: it is kept before each allocation.
+// A budget is for one device. On the CPU a step never exceeds it: it is kept before each allocation
+// of the step's own thread, from the scope's beginning to the end of backward, and of backwards
+// through the step on any thread. Other threads are never refused, but what they hold counts.
 // LibTorch's allocators for accelerators report allocations only afterwards, so there it is kept
 // between operators, and the peak of a step that is new to the budget, the first one, may lie above
 // it by as much as one operator, or one node of backward, allocates.
@@ -138,8 +140,9 @@ class REPRISE_API MemoryBudget {
 };
 
 // While alive, the operators of this thread are the forward of a step within the budget. The step
-// ends with the first backward through it; the budget holds in later ones (retain_graph) as well,
-// which the figures of last_step() do not include. With grad mode off it has no effect.
+// ends with the end of the first backward through it that begins after the scope; the budget holds
+// in later ones (retain_graph) as well, which the figures of last_step() do not include. With grad
+// mode off it has no effect.
 class [[nodiscard]] REPRISE_API BudgetScope {
  public:
   // Throws: CheckpointError inside a region; c10::Error if saved-tensor hooks are disabled on this
