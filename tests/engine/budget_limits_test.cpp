@@ -130,6 +130,16 @@ TEST_F(BudgetLimitsTest, HoldsInALaterBackwardFromItsBeginning) {
                        torch::autograd::grad({slope.tanh().sum()}, {weight_});
                      }),
             3);
+  // A node that is evaluated before those of the step allocates 12 MiB.
+  const at::Tensor big = torch::randn({8 * kRows, 8}).requires_grad_();
+  EXPECT_EQ(refusals(10 * kMiB,
+                     [&](MemoryBudget& budget) {
+                       const at::Tensor root = within(&budget, [&] { return loss(2); });
+                       torch::autograd::grad({root}, {weight_}, {}, /*retain_graph=*/true);
+                       const at::Tensor sum = root + big.narrow(0, 0, 1).sum();
+                       torch::autograd::grad({sum}, {weight_, big});
+                     }),
+            3);
 }
 
 TEST_F(BudgetLimitsTest, HoldsBetweenScopeAndBackward) {
