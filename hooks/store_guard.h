@@ -40,10 +40,13 @@ struct StoreGuardOptions {
 // While alive, puts tensors that autograd saves on this thread into `store`. Guards nest; only the
 // innermost applies. Parameters (leaves that require grad, and views of them) stay where they are,
 // because they outlive the graph anyway; modifying one in place before backward is a c10::Error at
-// backward, as without the guard.
+// backward, as without the guard. The store receives a tensor that requires grad while it is saved,
+// and another one when its contents are final: when this thread saves a tensor for another
+// operator, at the end of the guard, or when backward asks for it.
 //
 // Throws: std::invalid_argument for a null store or a negative depth; c10::Error if hooks are
-//   disabled on this thread. Exceptions of the store surface at the operator, or at backward.
+//   disabled on this thread. Exceptions of the store surface at the operator, at a later
+//   one, or at backward.
 class [[nodiscard]] REPRISE_API StoreGuard {
  public:
   [[nodiscard]] explicit StoreGuard(std::shared_ptr<ActivationStore> store,

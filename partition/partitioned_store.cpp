@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/has_bytes.h"
 #include "reprise/hooks/storage/memory_layout.h"
 #include "reprise/hooks/stored/next_store.h"
 #include "reprise/hooks/stored/sparse_parts.h"
@@ -61,7 +62,7 @@ std::vector<std::unique_ptr<StoredTensor>> PartitionedStore::put_all(
     const at::Tensor& tensor = tensors[i];
     if (hooks_internal::is_sparse(tensor)) {
       stored[i] = hooks_internal::put_parts(*this, tensor);
-    } else if (gatherer_->size() > 1 && hooks_internal::is_dense(tensor) && tensor.numel() > 0 &&
+    } else if (gatherer_->size() > 1 && hooks_internal::has_bytes(tensor) && tensor.numel() > 0 &&
                hooks_internal::byte_count(tensor) >= min_bytes_) {
       add_to(slabs, tensor.device(), i);
     } else {

@@ -14,6 +14,7 @@
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/storage/alias.h"
+#include "reprise/hooks/storage/has_bytes.h"
 #include "reprise/hooks/storage/memory_layout.h"
 #include "reprise/hooks/stored/next_store.h"
 #include "reprise/hooks/stored/option_checks.h"
@@ -122,7 +123,7 @@ std::vector<std::unique_ptr<StoredTensor>> QuantizedStore::put_all(
 }
 
 bool QuantizedStore::is_to_quantize(const at::Tensor& tensor) const {
-  return is_dense(tensor) && is_quantizable(tensor.scalar_type()) && !tensor.is_neg() &&
+  return has_bytes(tensor) && is_quantizable(tensor.scalar_type()) && !tensor.is_neg() &&
          tensor.numel() > 0 && byte_count(tensor) >= options_.min_bytes;
 }
 

@@ -11,6 +11,8 @@
 #include <numeric>
 #include <vector>
 
+#include "reprise/hooks/storage/has_bytes.h"
+
 namespace reprise::hooks_internal {
 namespace {
 
@@ -94,7 +96,7 @@ at::Tensor packed_copy(const at::Tensor& tensor) {
 }
 
 at::Tensor own_copy(const at::Tensor& tensor) {
-  if (!is_dense(tensor)) {
+  if (!has_bytes(tensor)) {
     return tensor.clone().variable_data();
   }
   // Lazy conjugation and negation apply on top of the values.

@@ -14,20 +14,24 @@ KeptTensor::KeptTensor(const at::Tensor& tensor)
       version_(version_of(tensor)),
       requires_grad_(tensor.requires_grad()) {}
 
-bool KeptTensor::is_unchanged() const { return version_of(alias_) == version_; }
-
 at::Tensor KeptTensor::get() {
-  TORCH_CHECK(is_unchanged(),
-              "[stores] a tensor needed for gradient computation has been modified by an inplace "
-              "operation: ",
-              alias_.toString(), " ", alias_.sizes(), " on ", alias_.device(), " is at version ",
-              alias_._version(), "; expected version ", version_,
-              " instead. It was left where it is; clone it before changing it");
+  check_version(alias_, version_);
   return with_requires_grad(alias_, requires_grad_);
 }
 
-std::int64_t KeptTensor::device_bytes() const {
-  return alias_.has_storage() ? alias_.storage().nbytes() : 0;
+std::int64_t KeptTensor::device_bytes() const { return memory_bytes(alias_); }
+
+void check_version(const at::Tensor& tensor, std::int64_t version) {
+  TORCH_CHECK(version_of(tensor) == version,
+              "[stores] a tensor needed for gradient computation has been modified by an inplace "
+              "operation: ",
+              tensor.toString(), " ", tensor.sizes(), " on ", tensor.device(), " is at version ",
+              tensor._version(), "; expected version ", version,
+              " instead. It was left where it is; clone it before changing it");
+}
+
+std::int64_t memory_bytes(const at::Tensor& tensor) {
+  return tensor.has_storage() ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0;
 }
 
 bool is_parameter(const at::Tensor& tensor) {

@@ -22,15 +22,17 @@ class KeptTensor final : public StoredTensor {
   at::Tensor get() override;
   [[nodiscard]] std::int64_t device_bytes() const override;
 
-  const at::Tensor& alias() const { return alias_; }
-  // Returns whether it has not been modified in place.
-  bool is_unchanged() const;
-
  private:
   at::Tensor alias_;
   std::int64_t version_;
   bool requires_grad_;
 };
+
+// Throws c10::Error, with autograd's message, unless the tensor is at this version.
+void check_version(const at::Tensor& tensor, std::int64_t version);
+
+// Returns the bytes of the tensor's storage; 0 without one.
+std::int64_t memory_bytes(const at::Tensor& tensor);
 
 // Returns whether it is a leaf that requires grad, or a view of one: it outlives the graph anyway.
 bool is_parameter(const at::Tensor& tensor);

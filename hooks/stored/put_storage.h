@@ -13,6 +13,7 @@
 
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/has_bytes.h"
 #include "reprise/hooks/storage/memory_layout.h"
 #include "reprise/hooks/storage/storage_view.h"
 #include "reprise/hooks/stored/next_store.h"
@@ -45,7 +46,7 @@ class TensorOfStorage final : public StoredTensor {
 // Returns whether put_storage() stores the tensor's storage in `memory`.
 template <class Memory>
 bool is_for_storages(const Memory& memory, const at::Tensor& tensor) {
-  return memory.takes(tensor.device()) && is_dense(tensor) && tensor.numel() > 0 &&
+  return memory.takes(tensor.device()) && has_bytes(tensor) && tensor.numel() > 0 &&
          byte_count(tensor) >= memory.options().min_bytes;
 }
 
@@ -57,14 +58,14 @@ std::unique_ptr<StoredTensor> put_storage(ActivationStore& store, Memory& memory
                                           const at::Tensor& tensor) {
   const UnseenScope unseen;
   if (!memory.takes(tensor.device())) {
-    memory.count_forwarded(is_dense(tensor) ? byte_count(tensor) : 0);
+    memory.count_forwarded(has_bytes(tensor) ? byte_count(tensor) : 0);
     return or_device(next)->put(tensor);
   }
   if (is_sparse(tensor)) {
     return put_parts(store, tensor);
   }
   if (!is_for_storages(memory, tensor)) {
-    memory.count_forwarded(is_dense(tensor) ? byte_count(tensor) : 0);
+    memory.count_forwarded(has_bytes(tensor) ? byte_count(tensor) : 0);
     return or_device(next)->put(tensor);
   }
   StorageView view(tensor);

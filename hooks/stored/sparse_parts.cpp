@@ -12,6 +12,7 @@
 
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/storage/alias.h"
+#include "reprise/hooks/storage/has_bytes.h"
 
 namespace reprise::hooks_internal {
 namespace {
@@ -69,7 +70,11 @@ class SparseEntry final : public StoredTensor {
 
 }  // namespace
 
+// Parts of a tensor of a class in Python would come back without the class.
 bool is_sparse(const at::Tensor& tensor) {
+  if (is_of_python_class(tensor)) {
+    return false;
+  }
   switch (tensor.layout()) {
     case at::kSparse:
     case at::kSparseCsr:

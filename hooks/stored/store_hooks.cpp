@@ -76,7 +76,9 @@ void StoreHooks::call_pack_hook(const at::Tensor& tensor) {
   if (is_parameter(tensor)) {
     stored_ = std::make_shared<KeptTensor>(tensor);
   } else {
-    stored_ = put_or_defer(store_, detached_alias(tensor));
+    const bool is_final = tensor.requires_grad();  // see Note [Final contents]
+    stored_ = put_or_defer(store_, detached_alias(tensor),
+                           is_final ? nullptr : tensor.unsafeGetTensorImpl());
     if (order_) {
       position_ = order_->add(stored_);
     }
