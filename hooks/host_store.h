@@ -40,6 +40,7 @@ class HostOffloader;
 
 struct HostOptions {
   // Page-locks the host memory, so that copies run at the bus's speed and overlap with computation.
+  // If the system has no such memory left, the store warns once, and uses pageable memory.
   bool pin_memory = true;
 
   // Smaller tensors are forwarded.

@@ -30,8 +30,7 @@ struct HostBuffer {
 // static, to be called without that lock.
 class HostBuffers {
  public:
-  HostBuffers(bool pin_memory, std::int64_t max_bytes)
-      : pin_memory_(pin_memory), max_bytes_(max_bytes) {}
+  explicit HostBuffers(std::int64_t max_bytes) : max_bytes_(max_bytes) {}
   ~HostBuffers() { release(take_unused()); }
   HostBuffers(const HostBuffers&) = delete;
   HostBuffers& operator=(const HostBuffers&) = delete;
@@ -52,14 +51,12 @@ class HostBuffers {
   // Waits for their copies.
   static void release(std::vector<HostBuffer> buffers);
 
-  bool pin_memory() const { return pin_memory_; }
   // In use, and unused.
   std::int64_t bytes() const { return bytes_; }
 
  private:
   HostBuffer take_out(std::multimap<std::int64_t, HostBuffer>::iterator entry);
 
-  const bool pin_memory_;
   const std::int64_t max_bytes_;
   std::int64_t bytes_ = 0;
   std::multimap<std::int64_t, HostBuffer> unused_;  // by size

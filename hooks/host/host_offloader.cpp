@@ -5,6 +5,7 @@
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 
 #include <chrono>
 #include <utility>
@@ -12,7 +13,7 @@
 namespace reprise::hooks_internal {
 
 HostOffloader::HostOffloader(HostOptions options)
-    : options_(options), buffers_(options.pin_memory, options.max_host_bytes) {
+    : options_(options), pins_(options.pin_memory), buffers_(options.max_host_bytes) {
   check_not_negative("stores.host", {{"min_bytes", options.min_bytes},
                                      {"max_host_bytes", options.max_host_bytes},
                                      {"max_in_flight_bytes", options.max_in_flight_bytes},
@@ -101,12 +102,31 @@ void HostOffloader::send(HostEntry& entry) {
   }
 }
 
+// Systems limit page-locked memory. Copies to and from pageable memory are as right, but slower.
+HostBuffer HostOffloader::make_buffer(std::int64_t bytes) {
+  if (pins_) {
+    try {
+      return HostBuffers::make(bytes, /*pin_memory=*/true);
+    } catch (const c10::Error& error) {
+      if (pins_.exchange(false)) {
+        TORCH_WARN(
+            "[stores.host] no page-locked memory for ", bytes,
+            " bytes: ", error.what_without_backtrace(),
+            ". From now on this store uses pageable memory, whose copies do not overlap with "
+            "the computation. Limit it by HostOptions::max_host_bytes, or set pin_memory to "
+            "false");
+      }
+    }
+  }
+  return HostBuffers::make(bytes, /*pin_memory=*/false);
+}
+
 void HostOffloader::start_copy_out(HostEntry& entry, HostBuffers::Place place) {
   const std::int64_t size = entry.origin_.size();
   EventPtr copied_out;
   try {
     if (!place) {
-      place = HostBuffers::make(size, buffers_.pin_memory());
+      place = make_buffer(size);
     }
     copied_out = copy_out(entry, *place);
   } catch (...) {

@@ -24,6 +24,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -125,6 +126,7 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   void send_oldest();
   void send(HostEntry& entry);
   void start_copy_out(HostEntry& entry, HostBuffers::Place place);
+  HostBuffer make_buffer(std::int64_t bytes);
   void forward(HostEntry& entry);
   EventPtr copy_out(const HostEntry& entry, HostBuffer& buffer);
   // Called with it.
@@ -144,6 +146,7 @@ class HostOffloader : public std::enable_shared_from_this<HostOffloader> {
   void count_time_of_waits();
 
   const HostOptions options_;
+  std::atomic<bool> pins_;  // page-locks host memory: false once the system had none
   std::mutex mutex_;
   std::condition_variable buffer_returned_;
   HostBuffers buffers_;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "reprise/hooks/stores.h"
 #include "tests/device/device_cases.h"
 #include "tests/testing/bitwise.h"
+#include "tests/testing/warning_log.h"
 
 namespace reprise::host_store_test {
 namespace {
@@ -39,6 +41,26 @@ TEST(HostStoreTest, DeviceMemoryIsLetGoOf) {
   EXPECT_EQ(live_device_bytes() - before, 4000);
   stored.reset();
   EXPECT_EQ(live_device_bytes(), before);
+}
+
+TEST(HostStoreTest, UsesPageableMemoryWhenPinnedMemoryRunsOut) {
+  const auto store = stores::host(all());
+  const testing::WarningLog log;
+  testing::limit_pinned_bytes(live_pinned_bytes() + 9000);
+  std::vector<std::unique_ptr<StoredTensor>> stored;
+  for (int i = 0; i < 5; ++i) {
+    stored.push_back(store->put(on_device(at::full({1000}, 1.0 * i))));
+  }
+  testing::limit_pinned_bytes(std::numeric_limits<std::int64_t>::max());
+  settle(*store);
+  EXPECT_EQ(store->counters().bytes_out, 5 * 4000);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(
+        bitwise_equal(stored[static_cast<std::size_t>(i)]->get().cpu(), at::full({1000}, 1.0 * i)));
+  }
+  EXPECT_THAT(log.messages(), ::testing::ElementsAre(::testing::AllOf(
+                                  ::testing::HasSubstr("out of page-locked memory"),
+                                  ::testing::HasSubstr("uses pageable memory"))));
 }
 
 TEST(HostStoreTest, StorageIsKeptOnceHoweverManyViews) {

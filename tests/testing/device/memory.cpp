@@ -3,11 +3,13 @@
 #include "tests/testing/device/memory.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/util/Exception.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -26,6 +28,7 @@ std::atomic<std::int64_t> g_live{0};
 std::array<std::atomic<std::int64_t>, kDeviceCount> g_live_on{};
 std::atomic<std::int64_t> g_peak{0};
 std::atomic<std::int64_t> g_pinned{0};
+std::atomic<std::int64_t> g_most_pinned{std::numeric_limits<std::int64_t>::max()};
 std::atomic<std::int64_t> g_allocations{0};
 std::array<std::atomic<bool>, kDeviceCount> g_awake{};
 
@@ -175,6 +178,8 @@ class PinnedAllocator final : public c10::Allocator {
     if (bytes == 0) {
       return {nullptr, c10::Device(c10::kCPU)};
     }
+    TORCH_CHECK(g_pinned + static_cast<std::int64_t>(bytes) <= g_most_pinned,
+                "out of page-locked memory");
     void* const data = std::malloc(bytes);
     PinnedBlocks& blocks = pinned_blocks();
     const std::lock_guard lock(blocks.mutex);
@@ -236,6 +241,8 @@ std::int64_t live_device_bytes_on(c10::DeviceIndex device) {
 std::int64_t peak_device_bytes() { return g_peak; }
 void reset_peak_device_bytes() { g_peak = g_live.load(); }
 std::int64_t live_pinned_bytes() { return g_pinned; }
+
+void limit_pinned_bytes(std::int64_t most) { g_most_pinned = most; }
 std::int64_t device_allocations() { return g_allocations; }
 
 bool is_device_awake(c10::DeviceIndex device) {

@@ -43,6 +43,8 @@ std::int64_t live_device_bytes_on(c10::DeviceIndex device);
 // How often memory of any device has been asked for.
 std::int64_t device_allocations();
 std::int64_t live_pinned_bytes();
+// More than so many throw c10::Error.
+void limit_pinned_bytes(std::int64_t most);
 
 // True once memory, or a stream, of the device has been used.
 bool is_device_awake(c10::DeviceIndex device = 0);
