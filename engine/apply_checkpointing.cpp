@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/base/text/closest.h"
 #include "reprise/engine/checkpointed_module.h"
 #include "reprise/engine/modules/checkpointed_element.h"
 
@@ -32,20 +33,21 @@ using torch::nn::SequentialImpl;
 // An element of a torch::nn::Sequential; null for other modules.
 using Element = AnyModule*;
 
-struct Accepted {
+struct Visited {
   std::string path;
   Module* module;
   Element element;
 };
 
-// Walks the tree and collects the accepted modules.
+// Walks the tree and collects its modules, and the accepted ones.
 class Visit {
  public:
   explicit Visit(const ModulePredicate& predicate) : predicate_(predicate) {}
 
   void visit(Module& module, const std::string& path, Element element) {
+    all_.push_back({path, &module, element});
     if (!predicate_ || predicate_(path, module)) {
-      accepted_.push_back({path, &module, element});
+      accepted_.push_back(all_.back());
     }
     auto* sequential = dynamic_cast<SequentialImpl*>(&module);
     std::map<const Module*, std::ptrdiff_t> seen;
@@ -56,7 +58,8 @@ class Visit {
     }
   }
 
-  const std::vector<Accepted>& accepted() const { return accepted_; }
+  const std::vector<Visited>& all() const { return all_; }
+  const std::vector<Visited>& accepted() const { return accepted_; }
 
  private:
   // Returns the element that is `module`; the `occurrence`-th one if it occurs several times.
@@ -70,23 +73,74 @@ class Visit {
   }
 
   const ModulePredicate& predicate_;
-  std::vector<Accepted> accepted_;
+  std::vector<Visited> all_;
+  std::vector<Visited> accepted_;
 };
 
-std::vector<Accepted> accepted_modules(Module& root, const ModulePredicate& predicate) {
+// "BlockImpl" of "my::(anonymous namespace)::BlockImpl".
+std::string type_name(const Module& module) {
+  const std::string& full = module.name();
+  return full.substr(full.find_last_of(": ") + 1);
+}
+
+std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+bool matches(const std::string& pattern, const std::string& path, const Module& module) {
+  const std::string type = type_name(module);
+  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0 || pattern == last_name(path) ||
+         pattern == type || pattern + "Impl" == type;
+}
+
+// The predicate of modules_named().
+struct NamedModules {
+  std::vector<std::string> patterns;
+
+  bool operator()(const std::string& path, const Module& module) const {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return matches(pattern, path, module); });
+  }
+};
+
+// A misspelt name would leave the model as it is, in silence.
+void check_each_matches(const NamedModules& named, const std::vector<Visited>& all) {
+  for (const std::string& pattern : named.patterns) {
+    std::set<std::string> names;
+    for (const Visited& module : all) {
+      if (matches(pattern, module.path, *module.module)) {
+        names.clear();
+        break;
+      }
+      const std::string type = type_name(*module.module);
+      names.insert({module.path, last_name(module.path),
+                    type.ends_with("Impl") ? type.substr(0, type.size() - 4) : type});
+    }
+    names.erase("");
+    if (!names.empty()) {
+      throw std::invalid_argument(
+          c10::str("[engine.modules_named] no module has this path, name or type; received '",
+                   pattern, "'; the closest are ", base_internal::closest_names(pattern, names, 3),
+                   " (nothing has been changed)"));
+    }
+  }
+}
+
+std::vector<Visited> accepted_modules(Module& root, const ModulePredicate& predicate) {
   Visit visit(predicate);
   visit.visit(root, "", nullptr);
+  if (const auto* const named = predicate.target<NamedModules>()) {
+    check_each_matches(*named, visit.all());
+  }
   return visit.accepted();
 }
 
-CheckpointedModule* checkpointed(const Accepted& accepted) {
+CheckpointedModule* checkpointed(const Visited& accepted) {
   if (auto* own = dynamic_cast<CheckpointedModule*>(accepted.module)) {
     return own;
   }
   return accepted.element == nullptr ? nullptr : wrapper_in(*accepted.element);
 }
 
-void check_can_be_region(const Accepted& accepted) {
+void check_can_be_region(const Visited& accepted) {
   if (accepted.element != nullptr || checkpointed(accepted) != nullptr) {
     return;
   }
@@ -101,7 +155,7 @@ void check_can_be_region(const Accepted& accepted) {
 }
 
 // Returns whether it was a region.
-bool run_plainly(const Accepted& accepted) {
+bool run_plainly(const Visited& accepted) {
   CheckpointedModule* const found = checkpointed(accepted);
   const bool was_region = found != nullptr && found->checkpoint_options();
   if (auto* own = dynamic_cast<CheckpointedModule*>(accepted.module)) {
@@ -113,25 +167,10 @@ bool run_plainly(const Accepted& accepted) {
   return was_region;
 }
 
-// "BlockImpl" of "my::(anonymous namespace)::BlockImpl".
-std::string type_name(const Module& module) {
-  const std::string& full = module.name();
-  return full.substr(full.find_last_of(": ") + 1);
-}
-
-bool matches(const std::string& pattern, const std::string& path, const Module& module) {
-  const std::string type = type_name(module);
-  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0 ||
-         pattern == path.substr(path.rfind('.') + 1) || pattern == type || pattern + "Impl" == type;
-}
-
 }  // namespace
 
 ModulePredicate modules_named(std::vector<std::string> patterns) {
-  return [patterns = std::move(patterns)](const std::string& path, const Module& module) {
-    return std::any_of(patterns.begin(), patterns.end(),
-                       [&](const std::string& pattern) { return matches(pattern, path, module); });
-  };
+  return NamedModules{std::move(patterns)};
 }
 
 std::int64_t apply_checkpointing(Module& module, const ModulePredicate& predicate,
@@ -140,7 +179,7 @@ std::int64_t apply_checkpointing(Module& module, const ModulePredicate& predicat
     throw std::invalid_argument(
         c10::str("[engine.apply_checkpointing] keep_last is negative: ", keep_last));
   }
-  const std::vector<Accepted> accepted = accepted_modules(module, predicate);
+  const std::vector<Visited> accepted = accepted_modules(module, predicate);
   std::for_each(accepted.begin(), accepted.end(), check_can_be_region);
   const std::ptrdiff_t regions = std::max<std::ptrdiff_t>(std::ssize(accepted) - keep_last, 0);
   std::set<const Module*> changed;
@@ -165,7 +204,7 @@ std::int64_t apply_checkpointing(Module& module, const ModulePredicate& predicat
 }
 
 std::int64_t remove_checkpointing(Module& module, const ModulePredicate& predicate) {
-  const std::vector<Accepted> accepted = accepted_modules(module, predicate);
+  const std::vector<Visited> accepted = accepted_modules(module, predicate);
   return std::count_if(accepted.begin(), accepted.end(), run_plainly);
 }
 

@@ -47,6 +47,9 @@ using ModulePredicate =
 // - the last name of its path, "mlp";
 // - or its type's name without namespaces, "Block" or "BlockImpl".
 //
+// apply_checkpointing() and remove_checkpointing() throw for a pattern that matches no module, with
+// the closest names.
+//
 // As Megatron-LM's `recompute_modules`; with `input_store` in the options, its `offload_modules`.
 [[nodiscard]] REPRISE_API ModulePredicate modules_named(std::vector<std::string> patterns);
 
@@ -71,15 +74,16 @@ using ModulePredicate =
 //   the region;
 // - anything else: an error, because the holder that its parent calls cannot be replaced from here.
 //
-// Throws: std::invalid_argument naming the path of such a module, or for a negative `keep_last`;
-//   exceptions of `predicate`; then nothing has changed.
+// Throws: std::invalid_argument naming the path of such a module, or a pattern of modules_named()
+//   that matches none, or for a negative `keep_last`; exceptions of `predicate`; then nothing has
+//   changed.
 REPRISE_API std::int64_t apply_checkpointing(torch::nn::Module& module,
                                              const ModulePredicate& predicate,
                                              const CheckpointOptions& options = {},
                                              std::int64_t keep_last = 0);
 
 // Makes each module that `predicate` accepts run plainly, and returns how many of them were
-// regions. predicate: as above; by default all modules.
+// regions. predicate: as above; by default all modules. Throws: as above.
 REPRISE_API std::int64_t remove_checkpointing(torch::nn::Module& module,
                                               const ModulePredicate& predicate = {});
 

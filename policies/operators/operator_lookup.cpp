@@ -3,12 +3,13 @@
 #include "reprise/policies/operators/operator_lookup.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "reprise/base/text/closest.h"
 
 namespace reprise::policies_internal {
 namespace {
@@ -32,21 +33,6 @@ std::string full_name(const c10::OperatorName& name) {
 std::string_view without_namespace(std::string_view name) {
   const std::size_t colons = name.find("::");
   return colons == std::string_view::npos ? name : name.substr(colons + 2);
-}
-
-// Returns the least number of characters to insert, delete or replace (Levenshtein's distance).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -88,7 +74,7 @@ std::vector<std::string> closest_to(const c10::OperatorName& wanted,
   for (const c10::OperatorName& name : names) {
     const std::string_view compared =
         has_namespace ? std::string_view(name.name) : without_namespace(name.name);
-    const std::size_t far = distance(wanted.name, compared);
+    const std::size_t far = base_internal::edit_distance(wanted.name, compared);
     // LibTorch's own first, among equally close ones.
     const bool is_foreign = !name.name.starts_with("aten::");
     candidates.emplace_back(2 * far + (is_foreign ? 1 : 0), name.name);

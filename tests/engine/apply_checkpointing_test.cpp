@@ -474,6 +474,24 @@ TEST(ApplyCheckpointingTest, RemovesTheWrapperOfAnElement) {
   EXPECT_EQ(*model->at<LayerImpl>(0).runs, 1);
 }
 
+TEST(ModulesNamedTest, MustMatchAModule) {
+  Sequential model(Layer{}, torch::nn::Tanh{});
+  const auto expect_error = [](const auto& apply, const char* closest) {
+    EXPECT_THAT(apply, ThrowsMessage<std::invalid_argument>(AllOf(
+                           HasSubstr("no module has this path, name or type; received 'Layr'"),
+                           HasSubstr(closest))));
+  };
+  expect_error(
+      [&] {
+        apply_checkpointing(*model, modules_named({"Tanh", "Layr"}));
+      },
+      "the closest are Layer");
+  expect_error([&] { remove_checkpointing(*model, modules_named({"Layr"})); },
+               "the closest are Layer");
+  EXPECT_EQ(wrapper(model, 1), nullptr);
+  EXPECT_EQ(apply_checkpointing(*model, modules_named({"Tanh", "Layer"})), 2);
+}
+
 TEST(ModulesNamedTest, MatchesPathsNamesAndTypes) {
   const Layer module;
   const auto is_matched = [&](const std::string& pattern) {
