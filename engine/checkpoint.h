@@ -64,8 +64,8 @@ decltype(auto) run_region(CheckpointOptions* options, F&& fn, Args&&... args) {
 //   error. Tensors inside other types (smart pointers, classes with private members) are retained
 //   as they are. A class can opt in with a function `reprise_visit_tensors(T&, visitor)`, found by
 //   argument-dependent lookup, that calls `visitor(member)` for each member.
-//   Braces without a type (`{}`, `{2, 3}`) cannot be deduced, as in any template: write
-//   `at::Tensor()`, `std::vector<std::int64_t>{2, 3}`, or call in a lambda.
+//   Braces without a type (`{}`, `{2, 3}`) cannot be deduced, as in any template, and do not
+//   compile: write `at::Tensor()`, `std::vector<std::int64_t>{2, 3}`, or call in a lambda.
 //   Tensors need not require grad. The caller's tensors are not modified.
 //
 // Returns: the result of `fn`, of any type, unchanged; it may be an argument.
@@ -109,6 +109,27 @@ requires(!std::same_as<std::remove_cvref_t<F>, CheckpointOptions>) decltype(auto
     }
     return engine_internal::run_region(nullptr, std::forward<F>(fn), std::forward<Args>(args)...);
   }
+}
+
+// Braces among the arguments: nothing gives them a type, so that the functions above are not even
+// considered.
+template <class F, class... Rest>
+void checkpoint(F&& /*fn*/, engine_internal::Braces /*argument*/, Rest&&... /*rest*/) {
+  engine_internal::reject_braces<F>();
+}
+template <class F, class A, class... Rest>
+void checkpoint(F&& /*fn*/, A&& /*a*/, engine_internal::Braces /*argument*/, Rest&&... /*rest*/) {
+  engine_internal::reject_braces<F>();
+}
+template <class F, class... Rest>
+void checkpoint(const CheckpointOptions& /*options*/, F&& /*fn*/,
+                engine_internal::Braces /*argument*/, Rest&&... /*rest*/) {
+  engine_internal::reject_braces<F>();
+}
+template <class F, class A, class... Rest>
+void checkpoint(const CheckpointOptions& /*options*/, F&& /*fn*/, A&& /*a*/,
+                engine_internal::Braces /*argument*/, Rest&&... /*rest*/) {
+  engine_internal::reject_braces<F>();
 }
 
 }  // namespace reprise

@@ -56,6 +56,21 @@ struct ValidCall {
   }
 };
 
+// What braces without a type become, as an argument. An argument with a type is never one.
+struct Braces {
+  Braces() = default;
+  template <class... Elements>
+  Braces(Elements&&... /*elements*/) {}  // NOLINT(*-explicit-*,*-forwarding-reference-overload)
+};
+
+template <class F>
+void reject_braces() {
+  static_assert(std::is_void_v<F>,
+                "reprise::checkpoint: {...} as an argument has no type; name it, as in "
+                "std::vector<at::Tensor>{a, b} or at::Tensor(), or call in a lambda. Options come "
+                "first: checkpoint({.name = ...}, function, arguments...)");
+}
+
 // How an argument is stored until the replay: by value, with elements of its own if the argument's
 // type is non-owning.
 template <class T>

@@ -24,4 +24,13 @@ void pass_argument_that_cannot_be_copied(const at::Tensor& x) {
              std::make_unique<double>(2.0));
 }
 
+void pass_braces(const at::Tensor& x) {
+  checkpoint([](const at::TensorList& all) { return all[0].add(all[1]); }, {x, x});
+  checkpoint({.name = "sum"}, [](const at::TensorList& all) { return all[0].add(all[1]); }, {x, x});
+}
+
+void pass_options_last(const at::Tensor& x) {
+  checkpoint([](const at::Tensor& a) { return a.sin(); }, x, {});
+}
+
 }  // namespace reprise::misuse_test
