@@ -8,7 +8,6 @@ each time. Its modules are not imported here: some take a second. They are found
 
 import contextlib
 import functools
-import importlib.util
 import sys
 
 import torch
@@ -57,13 +56,17 @@ _HIDING = {
 
 
 class _Finder:
-    """In sys.meta_path: calls what is to be called once a module has been imported."""
+    """In sys.meta_path: calls what is to be called once a module has been imported.
+
+    A spec that is only asked for, as by importlib.util.find_spec(), imports nothing: the next one
+    calls it.
+    """
 
     def find_spec(self, name, path=None, target=None):
-        hide = _HIDING.pop(name, None)
-        if hide is None:
-            return None
-        spec = importlib.util.find_spec(name)  # of the other finders
+        hide = _HIDING.get(name)
+        spec = self._found_by_others(name, path, target) if hide is not None else None
+        if spec is None or spec.loader is None:
+            return spec
         execute = spec.loader.exec_module
 
         def exec_module(module):
@@ -73,8 +76,17 @@ class _Finder:
         spec.loader.exec_module = exec_module
         return spec
 
+    def _found_by_others(self, name, path, target):
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = None if finder is self or find is None else find(name, path, target)
+            if spec is not None:
+                return spec
+        return None
+
 
 def install():
-    for name in [name for name in _HIDING if name in sys.modules]:
-        _HIDING.pop(name)(sys.modules[name])
+    for name, hide in _HIDING.items():
+        if name in sys.modules:
+            hide(sys.modules[name])
     sys.meta_path.insert(0, _Finder())

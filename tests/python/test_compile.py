@@ -331,3 +331,21 @@ def test_torch_dynamo_is_not_imported_for_regions():
         print("torch._dynamo" in sys.modules)
     """)
     assert output.strip() == "False"
+
+
+def test_code_that_asks_whether_the_compiler_exists():
+    """transformers and others do; torch._dynamo is imported later, by torch.compile."""
+    output = run_script("""
+        import importlib.util
+        import sys
+        assert importlib.util.find_spec("torch._dynamo") is not None
+        assert "torch._dynamo" not in sys.modules
+        linear = torch.nn.Linear(8, 8)
+        compiled = torch.compile(torch.nn.Sequential(linear, torch.nn.GELU()), backend="aot_eager")
+        x = torch.randn(3, 8, requires_grad=True)
+        options = reprise.CheckpointOptions(policy=reprise.policies.save_matmuls())
+        reprise.checkpoint(lambda t: compiled(t).sin(), x, options=options).sum().backward()
+        handler = sys.modules["torch._dynamo"].callback.callback_handler
+        print(handler.install_callbacks.__name__)
+    """)
+    assert output.strip() == "install_hidden"
