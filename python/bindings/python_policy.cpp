@@ -258,6 +258,9 @@ PolicyHolder to_policy(py::handle object) {
   if (py::isinstance<PolicyHolder>(object)) {
     return py::cast<PolicyHolder>(object);
   }
+  if (PyUnicode_Check(object.ptr())) {
+    return policies::save_operators({py::cast<std::string>(object)});
+  }
   if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) {
     return policies::save_operators(
         py::cast<std::vector<std::string>>(PythonSide::get().operator_names(object)));

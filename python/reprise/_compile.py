@@ -62,6 +62,8 @@ class TraceableContexts(_policies.SelectiveCheckpointContexts):
     """A policy for checkpoint(); for torch's function, the pair of modes that it makes of it."""
 
     def __new__(cls, policy_fn_or_list, allow_cache_entry_mutation):
+        if isinstance(policy_fn_or_list, str):
+            policy_fn_or_list = [policy_fn_or_list]
         policy = _C.policies.to_policy(policy_fn_or_list)
         self = super().__new__(cls, policy, allow_cache_entry_mutation)
         self._policy_fn_or_list = policy_fn_or_list

@@ -8,7 +8,7 @@
 >>> with reprise.CheckpointScope(policy=policy):
 ...     h = block(h)
 
-Wherever a policy is taken, so is a list of operators to save, or a function
+Wherever a policy is taken, so is an operator to save, a list of them, or a function
 `policy(context, op, *args, **kwargs)` as torch.utils.checkpoint takes it. Regions see composite
 operators as their parts: linear as aten::addmm or aten::mm, conv2d as aten::convolution. Counters
 start again in each region, so a policy may serve any number of regions and threads.
@@ -70,7 +70,7 @@ class BudgetPolicy(_C.policies.BudgetPolicy):
     """
 
 
-AnyPolicy = Union[Policy, Sequence[Any], Callable[..., Any]]
+AnyPolicy = Union[Policy, str, Sequence[Any], Callable[..., Any]]
 
 
 def save_everything() -> Policy:
@@ -138,8 +138,10 @@ def save_tagged(tag: torch.Tag) -> Policy:
     return _C.policies.save_tagged(int(tag))
 
 
-def save_named(names: Sequence[str]) -> Policy:
+def save_named(names: str | Sequence[str]) -> Policy:
     """Saves values named by `reprise.name`, and results of operators inside a `reprise.name_scope`.
+
+    names: one name, or several.
 
     A scope matches if its path, outer names first and joined by "/", ends with the name at a "/":
     "attn", "attn/q_proj". With the name of the scope around a part of a model, that part is kept as
@@ -147,7 +149,7 @@ def save_named(names: Sequence[str]) -> Policy:
 
     Raises ValueError for a name that is empty or has an empty part between slashes.
     """
-    return _C.policies.save_named(list(names))
+    return _C.policies.save_named([names] if isinstance(names, str) else list(names))
 
 
 def offload(inner: AnyPolicy) -> Policy:

@@ -374,3 +374,31 @@ def test_a_budget_policy_of_a_fraction_in_scopes_and_combined():
 def test_a_budget_policy_takes_one_option_in_its_range(options):
     with pytest.raises(ValueError):
         policies.BudgetPolicy(**options)
+
+
+def test_one_name_is_not_its_letters():
+    def step(policy):
+        options = reprise.CheckpointOptions(policy=policy)
+        y = reprise.checkpoint(
+            lambda t: reprise.name(t.sin(), "residual").exp(), leaf(4), options=options
+        )
+        _, counts = operators_of(lambda: y.sum().backward())
+        return counts["aten.sin.default"]
+
+    assert step(policies.save_named("residual")) == step(policies.save_named(["residual"])) == 0
+    assert step(policies.save_named("e")) == 1
+    assert policies.save_named("typo").unmatched() == ["typo"]
+
+
+def test_one_operator_is_a_list_of_one():
+    x = leaf(4)
+    for policy in ("aten::sin", ["aten::sin"], policies.offload("aten::sin")):
+        y = reprise.checkpoint(
+            lambda t: t.sin().exp(), x, options=reprise.CheckpointOptions(policy=policy)
+        )
+        _, counts = operators_of(lambda y=y: y.sum().backward())
+        assert counts["aten.sin.default"] == 0
+    contexts = reprise.create_selective_checkpoint_contexts("aten::sin")
+    assert contexts.policy.unmatched() == ["aten::sin"]
+    with pytest.raises(ValueError, match="the closest names are aten::"):
+        reprise.CheckpointOptions(policy="save_matmuls")
