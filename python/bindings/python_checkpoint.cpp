@@ -4,8 +4,12 @@
 // checkpoint(), without pybind11 between the interpreter and the engine: a call has to cost little
 // beside a region.
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/SequenceNumber.h>
+#include <c10/util/StringUtil.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -32,6 +36,10 @@ bool are_inputs_packed(const CheckpointOptions& options) {
   return configuration != nullptr && configuration->input_store != nullptr;
 }
 
+// Within forward-mode AD the arguments may be dual numbers, whose tangents no hook or store
+// returns.
+bool may_have_tangents() { return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr; }
+
 // Returns the result of the call, null with an exception.
 PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
                      PythonContexts contexts) {
@@ -39,12 +47,14 @@ PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
   if (!ForwardRegion::is_needed(options)) {
     return call.run();  // without contexts, as torch.utils.checkpoint does
   }
-  auto code = std::make_unique<PythonCode>(call, !are_inputs_packed(options),
-                                           std::move(contexts.recompute));
+  const bool holds_tensors = !are_inputs_packed(options) || may_have_tangents();
+  auto code = std::make_unique<PythonCode>(call, holds_tensors, std::move(contexts.recompute));
   if (options.min_input_bytes > 0 && code->tensor_bytes() < options.min_input_bytes) {
     return run();
   }
   const bool is_tape = options.replay == ReplayMode::kTape;
+  PythonCode* const stored = is_tape ? nullptr : code.get();
+  const std::uint64_t first_node = at::sequence_number::peek();
   CheckpointOptions own = options;
   ForwardRegion region =
       is_tape ? ForwardRegion(std::move(own)) : ForwardRegion(&own, std::move(code));
@@ -54,10 +64,23 @@ PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
         if (!result) {
           throw_python_error();
         }
+        if (stored != nullptr) {
+          stored->leave_module_to(result, first_node);
+        }
         return result;
       })
       .release()
       .ptr();
+}
+
+const CheckpointOptions& to_options(py::handle object) {
+  try {
+    return py::cast<const CheckpointOptions&>(object);
+  } catch (const py::cast_error&) {
+    throw py::type_error(c10::str(
+        "[checkpoint] options have to be a CheckpointOptions; received a ",
+        Py_TYPE(object.ptr())->tp_name, "; write options=reprise.CheckpointOptions(policy=...)"));
+  }
 }
 
 // run_region(options, contexts, function, *arguments, **named): contexts is None, or a pair of
@@ -80,8 +103,7 @@ PyObject* run_region_from_python(PyObject* /*module*/, PyObject* const* argument
     const PythonCall call{.function = arguments[2],
                           .arguments = {arguments + kOwn, positional + named - kOwn},
                           .names = names};
-    return run_region(py::cast<const CheckpointOptions&>(py::handle(arguments[0])), call,
-                      std::move(contexts));
+    return run_region(to_options(arguments[0]), call, std::move(contexts));
   });
 }
 

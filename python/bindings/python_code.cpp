@@ -41,6 +41,24 @@ void handle_exception() {
   PyErr_Clear();
 }
 
+// Sets whether classes of tensors handle functions of torch. Within Tensor.backward() of such a
+// class they do not.
+class TorchFunctionGuard {
+ public:
+  using State = at::impl::TorchFunctionDisabledState;
+  using Tls = at::impl::PythonTorchFunctionTLS;
+
+  explicit TorchFunctionGuard(State state) : found_(Tls::get_disabled_state()) {
+    Tls::set_disabled_state(state);
+  }
+  ~TorchFunctionGuard() { Tls::set_disabled_state(found_); }
+  TorchFunctionGuard(const TorchFunctionGuard&) = delete;
+  TorchFunctionGuard& operator=(const TorchFunctionGuard&) = delete;
+
+ private:
+  const State found_;
+};
+
 py::object or_none(PyObject* borrowed) {
   return borrowed == nullptr ? py::none() : py::reinterpret_borrow<py::object>(borrowed);
 }
@@ -55,7 +73,8 @@ PyObject* PythonCall::run() const {
 
 PythonCode::PythonCode(const PythonCall& call, bool holds_tensors, py::object recompute_context)
     : holds_tensors_(holds_tensors),
-      objects_{.function = py::reinterpret_borrow<py::object>(call.function),
+      torch_function_(at::impl::PythonTorchFunctionTLS::get_disabled_state()),
+      objects_{.function = ModuleReference(py::reinterpret_borrow<py::object>(call.function)),
                .names = or_none(call.names),
                .context = std::move(recompute_context),
                .held = {},
@@ -80,6 +99,13 @@ std::int64_t PythonCode::tensor_bytes() const {
   return bytes;
 }
 
+void PythonCode::leave_module_to(py::handle result, std::uint64_t first_node) {
+  const py::object function = objects_.function.get();
+  if (is_of_module(function) && make_results_own(result, function, first_node)) {
+    objects_.function.weaken();
+  }
+}
+
 void PythonCode::take_inputs(engine_internal::RegionInputs& inputs) {
   inputs.tensors = std::move(tensors_);
 }
@@ -98,6 +124,7 @@ std::vector<py::object> PythonCode::arguments_with(std::span<const at::Tensor> i
 
 void PythonCode::run(std::span<const at::Tensor> inputs) {
   const py::gil_scoped_acquire lock;
+  const TorchFunctionGuard guard(torch_function_);
   const auto result = py::reinterpret_steal<py::object>(
       with_python_errors([&] { return run_with(arguments_with(inputs)); }));
   if (!result) {
@@ -111,7 +138,8 @@ PyObject* PythonCode::run_with(const std::vector<py::object>& arguments) const {
   for (const py::object& argument : arguments) {
     pointers.push_back(argument.ptr());
   }
-  const PythonCall call{.function = objects_.function.ptr(),
+  const py::object function = objects_.function.get();
+  const PythonCall call{.function = function.ptr(),
                         .arguments = pointers,
                         .names = objects_.names.is_none() ? nullptr : objects_.names.ptr()};
   return run_in_context(call, objects_.context);

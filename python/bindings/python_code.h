@@ -5,6 +5,7 @@
 #ifndef REPRISE_PYTHON_BINDINGS_PYTHON_CODE_H_
 #define REPRISE_PYTHON_BINDINGS_PYTHON_CODE_H_
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "reprise/engine/callable/region_code.h"
+#include "reprise/python/bindings/module_reference.h"
 #include "reprise/python/bindings/python_language.h"
 #include "reprise/python/bindings/region_argument.h"
 
@@ -45,6 +47,10 @@ class PythonCode final : public engine_internal::RegionCode {
   // Of the tensors in the arguments. Before take_inputs().
   std::int64_t tensor_bytes() const;
 
+  // See Note [Modules that keep results]. first_node: the sequence number before the call that gave
+  // `result`. With the interpreter's lock.
+  void leave_module_to(py::handle result, std::uint64_t first_node);
+
   // With the interpreter's lock.
   void take_inputs(engine_internal::RegionInputs& inputs) override;
 
@@ -53,7 +59,7 @@ class PythonCode final : public engine_internal::RegionCode {
 
  private:
   struct Objects {
-    py::object function;
+    ModuleReference function;
     py::object names;  // perhaps none
     py::object context;
     std::vector<py::object> held;
@@ -64,6 +70,7 @@ class PythonCode final : public engine_internal::RegionCode {
   PyObject* run_with(const std::vector<py::object>& arguments) const;
 
   const bool holds_tensors_;
+  const at::impl::TorchFunctionDisabledState torch_function_;  // forward's
   Objects objects_;
   std::vector<at::Tensor> tensors_;  // until they are taken
 };

@@ -131,6 +131,7 @@ def apply_checkpointing(
     model: torch.nn.Module,
     select: type[torch.nn.Module]
     | tuple[type[torch.nn.Module], ...]
+    | str
     | list[str]
     | set[str]
     | frozenset[str]

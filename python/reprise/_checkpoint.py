@@ -134,6 +134,16 @@ def _options_from(keywords):
 
 CheckpointOptions.__module__ = "reprise"
 
+
+def check_options(options):
+    """Raises TypeError for an object of another class, such as a dict."""
+    if not isinstance(options, CheckpointOptions):
+        raise TypeError(
+            "[checkpoint] options have to be a CheckpointOptions; received a "
+            f"{type(options).__name__}; write options=reprise.CheckpointOptions(policy=...)"
+        )
+
+
 _run_region = _C.run_region
 _DEFAULTS = CheckpointOptions()
 _torch_checkpoint = torch_checkpoint.checkpoint  # also after patch_torch()
@@ -286,6 +296,7 @@ class CheckpointScope(_C.Scope, contextlib.ContextDecorator):
             options = CheckpointOptions(**keywords) if keywords else _DEFAULTS
         elif keywords:
             raise TypeError("CheckpointScope takes an options object or keywords, not both")
+        check_options(options)
         self._options = options
         super().__init__(options)
 

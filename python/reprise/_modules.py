@@ -2,10 +2,12 @@
 # Copyright 2026 The Reprise Authors
 """Makes modules of a model regions, in place."""
 
+import difflib
 import functools
+import types
 
 from reprise import _compile
-from reprise._checkpoint import CheckpointOptions, CheckpointScope
+from reprise._checkpoint import CheckpointOptions, CheckpointScope, check_options
 from reprise._native import _C
 
 __all__ = ["apply_checkpointing", "remove_checkpointing"]
@@ -20,7 +22,8 @@ def _as_region(module_class):
         if is_scope:
             with CheckpointScope(options):
                 return module_class.forward(self, *args, **kwargs)
-        return _C.run_region(options, None, module_class.forward, self, *args, **kwargs)
+        run = types.MethodType(module_class.forward, self)
+        return _C.run_region(options, None, run, *args, **kwargs)
 
     functools.update_wrapper(forward, module_class.forward)
     # A region with options runs in eager mode, also in a compiled model.
@@ -40,12 +43,29 @@ def _rebuild(make, module_class, *arguments):
     return make(_as_region(module_class), *arguments)
 
 
-def _matches(select, name, module):
+def _predicate(select, model):
+    """Returns a function of name and module, for what apply_checkpointing() takes."""
     if isinstance(select, (type, tuple)):
-        return isinstance(module, select)
+        return lambda name, module: isinstance(module, select)
+    if isinstance(select, str):
+        select = [select]
     if isinstance(select, (list, set, frozenset)):
-        return name in select
-    return bool(select(name, module))
+        chosen = {id(module) for module in _modules_named(select, model)}
+        return lambda name, module: id(module) in chosen
+    return select
+
+
+def _modules_named(names, model):
+    known = dict(model.named_modules(remove_duplicate=False))
+    for unknown in (name for name in names if name not in known):
+        same_end = [name for name in known if name.split(".")[-1] == unknown.split(".")[-1]]
+        near = same_end + difflib.get_close_matches(unknown, known, cutoff=0.5)
+        hint = f"the closest names are {', '.join(list(dict.fromkeys(near))[:4])}"
+        raise ValueError(
+            f"[apply_checkpointing] no module has this name; received {unknown!r}; "
+            f"{hint if near else 'see named_modules()'} (nothing has been changed)"
+        )
+    return [known[name] for name in names]
 
 
 def apply_checkpointing(model, select, *, options=None, scope=False, keep_last=0):
@@ -56,22 +76,25 @@ def apply_checkpointing(model, select, *, options=None, scope=False, keep_last=0
     The classes of the modules are replaced by subclasses of them, as fully_shard() does it:
     parameters, their names, and hooks stay as they are. Hooks of a module run outside of its region.
 
-    select: a class of modules, or a tuple of classes; a list of names as in named_modules(); or a
-        function of name and module.
+    select: a class of modules, or a tuple of classes; a name as in named_modules(), or a list of
+        them; or a function of name and module.
     options: a CheckpointOptions; a region without a name has that of its module.
     scope: whether regions are CheckpointScopes rather than functions.
     keep_last: as many of the last chosen modules stay as they are: backward begins with them, so
         that regions would save no memory at the peak of the step.
 
     Returns the names of the modules. A module that is a region already stays as it is, and is not
-    among them. Raises ValueError for a negative keep_last.
+    among them. Raises ValueError for a name that no module has, and for a negative keep_last.
     """
     if keep_last < 0:
         raise ValueError(f"keep_last must not be negative; received {keep_last}")
+    if options is not None:
+        check_options(options)
+    predicate = _predicate(select, model)
     chosen = [
         (name, module)
         for name, module in model.named_modules()
-        if not hasattr(module, "_reprise_region") and _matches(select, name, module)
+        if not hasattr(module, "_reprise_region") and predicate(name, module)
     ]
     chosen = chosen[: max(0, len(chosen) - keep_last)]
     for name, module in chosen:

@@ -174,3 +174,39 @@ def test_compiled_models_run_their_regions_in_eager_mode(scope):
     with reprise.collect_memory_report():
         assert_same(run_step(lambda: compiled(x).sum(), [x]), expected)
     assert len(reprise.memory_report().regions) == 3
+
+
+def test_a_name_is_one_name():
+    assert reprise.apply_checkpointing(make_model(), "2.1") == ["2.1"]
+    shared = Block()
+    model = nn.Sequential(shared, nn.ReLU(), shared)
+    assert reprise.apply_checkpointing(model, ["2"]) == ["0"]  # the same module
+
+
+@pytest.mark.parametrize(
+    "select, message",
+    [
+        (
+            ["0", "lineer"],
+            r"no module has this name; received 'lineer'; the closest names are .*linear",
+        ),
+        ("2.linear", r"the closest names are 0\.linear, 2\.0\.linear, 2\.1\.linear"),
+        ({"routed_experts"}, r"received 'routed_experts'; see named_modules\(\)"),
+    ],
+)
+def test_a_name_that_no_module_has(select, message):
+    model = make_model()
+    with pytest.raises(ValueError, match=message):
+        reprise.apply_checkpointing(model, select)
+    assert reprise.remove_checkpointing(model) == []
+
+
+def test_options_of_another_class():
+    message = "have to be a CheckpointOptions; received a dict"
+    for options in ({}, {"policy": None}):
+        with pytest.raises(TypeError, match=message):
+            reprise.apply_checkpointing(make_model(), Block, options=options)
+        with pytest.raises(TypeError, match=message):
+            reprise.checkpoint(torch.sin, torch.ones(2, requires_grad=True), options=options)
+        with pytest.raises(TypeError, match=message):
+            reprise.CheckpointScope(options)

@@ -335,7 +335,8 @@ def test_torch_dynamo_is_not_imported_for_regions():
 
 def test_code_that_asks_whether_the_compiler_exists():
     """transformers and others do; torch._dynamo is imported later, by torch.compile."""
-    output = run_script("""
+    output = run_script(
+        """
         import importlib.util
         import sys
         assert importlib.util.find_spec("torch._dynamo") is not None
@@ -347,5 +348,7 @@ def test_code_that_asks_whether_the_compiler_exists():
         reprise.checkpoint(lambda t: compiled(t).sin(), x, options=options).sum().backward()
         handler = sys.modules["torch._dynamo"].callback.callback_handler
         print(handler.install_callbacks.__name__)
-    """)
+    """,
+        timeout=300,
+    )
     assert output.strip() == "install_hidden"

@@ -136,18 +136,7 @@ def test_numerical_gradients(form):
     assert torch.autograd.gradgradcheck(run, x)
 
 
-DUAL = {
-    name: pytest.param(
-        form,
-        marks=pytest.mark.xfail(strict=True, reason="MutationError for a dual number"),
-    )
-    if name == "nested"
-    else pytest.param(form)
-    for name, form in ALL_FORMS.items()
-}
-
-
-@pytest.mark.parametrize("form", DUAL.values(), ids=DUAL)
+@pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
 def test_forward_mode_derivatives(form):
     x = leaf(5)
 
