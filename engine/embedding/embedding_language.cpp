@@ -26,6 +26,12 @@ void throw_in_language(const std::exception& error) {
   }
 }
 
+bool append_parts(const at::Tensor& tensor, std::vector<at::Tensor>& parts) {
+  const EmbeddingLanguage* const language = embedding_language();
+  return language != nullptr && language->append_parts != nullptr &&
+         language->append_parts(tensor, parts);
+}
+
 LanguageLockRelease::LanguageLockRelease() noexcept
     : language_(embedding_language()),
       released_(language_ != nullptr && language_->release_lock != nullptr

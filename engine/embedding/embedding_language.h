@@ -6,8 +6,11 @@
 #ifndef REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_
 #define REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_
 
+#include <ATen/core/Tensor.h>
+
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "reprise/base/export.h"
 
@@ -30,6 +33,9 @@ struct EmbeddingLanguage {
   void (*throw_error)(const std::exception& error) = nullptr;
   // Returns the stack of the language's code on this thread, for people; empty if there is none.
   std::string (*describe_stack)() = nullptr;
+  // Adds the tensors in which a tensor of a class of the language has its elements, at any depth.
+  // Returns false if its class does not say.
+  bool (*append_parts)(const at::Tensor& tensor, std::vector<at::Tensor>& parts) = nullptr;
 };
 
 // `language` must live as long as the process. Null: none, as at first.
@@ -40,6 +46,15 @@ const EmbeddingLanguage* embedding_language() noexcept;
 // In a handler of an error of ours, which LibTorch would translate to one of its own: throws the
 // language's form of it. Returns if there is none.
 void throw_in_language(const std::exception& error);
+
+// Returns whether the tensor's class is the language's, and operators on it are the language's
+// code.
+inline bool is_of_language(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+}
+
+// As EmbeddingLanguage::append_parts. For such tensors.
+bool append_parts(const at::Tensor& tensor, std::vector<at::Tensor>& parts);
 
 // While alive, this thread does not hold the language's lock.
 class [[nodiscard]] LanguageLockRelease {

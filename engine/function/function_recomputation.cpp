@@ -122,7 +122,7 @@ class FunctionRecomputation final : public Recomputation {
 
   SlotProvenance locate(const at::Tensor& tensor) override {
     if (recorder_) {
-      recorder_->note_saved(storage_id_of(tensor));
+      recorder_->note_saved(tensor);
     }
     return function_.watched ? function_.watched->of_slot(tensor) : SlotProvenance{};
   }

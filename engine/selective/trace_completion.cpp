@@ -61,13 +61,14 @@ void TraceRecorder::find_needed() {
 }
 
 // A kernel that the code launches itself fills memory outside the dispatcher, from unknown inputs:
-// then each result may be needed.
+// then each result may be needed. So it may be as a part of a saved tensor, see Note [Parts].
 bool TraceRecorder::has_hidden_writes() const {
-  return std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
-    const bool is_unset =
-        value.writers.empty() && leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
-    return value.is_needed && (is_unset || is_written_through_pointer(value));
-  });
+  return has_unknown_parts_ ||
+         std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
+           const bool is_unset = value.writers.empty() &&
+                                 leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
+           return value.is_needed && (is_unset || is_written_through_pointer(value));
+         });
 }
 
 // For a constant that still exists.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
 
 namespace reprise::engine_internal {
@@ -36,7 +37,21 @@ void TraceRecorder::need(StorageId memory) {
   }
 }
 
-void TraceRecorder::note_saved(StorageId memory) {
+void TraceRecorder::note_saved(const at::Tensor& tensor) {
+  note_saved_memory(storage_id_of(tensor));
+  if (is_of_language(tensor)) {
+    std::vector<at::Tensor> parts;
+    if (append_parts(tensor, parts)) {
+      for (const at::Tensor& part : parts) {
+        note_saved_memory(storage_id_of(part));
+      }
+    } else if (!value_in(storage_id_of(tensor))) {
+      has_unknown_parts_ = true;
+    }
+  }
+}
+
+void TraceRecorder::note_saved_memory(StorageId memory) {
   need(memory);
   if (const auto id = value_in(memory)) {
     values_[*id].is_saved = true;
@@ -69,6 +84,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
                            .tensor = place,
                            .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
                            .storage = tensor.storage().getWeakStorageImpl(),
+                           .is_needed = is_of_language(tensor),
                            .is_constant = op.is_constant,
                            .sample = op.is_constant ? sample_memory(tensor, false) : 0,
                            .writers = {}});
@@ -129,14 +145,7 @@ void TraceRecorder::keep_results(TracedOperatorId index, const PolicyAnswer& ans
                                  c10::ArrayRef<c10::IValue> results) {
   TracedOperator& op = trace_.operators[index];
   if (!op.results) {
-    if (is_must(op.decision)) {
-      throw CheckpointError(c10::str(
-          "[checkpoint] the policy's answer for ", describe_operator(index), " is ",
-          to_string(op.decision),
-          ", but its result is sparse, quantized, nested, or of lazy conjugation, and cannot be "
-          "kept. Answer PREFER_RECOMPUTE for it"));
-    }
-    return;
+    return;  // sparse, quantized, nested, or of lazy conjugation: replays run it
   }
   if (op.is_constant) {
     return;  // see Note [Constants]

@@ -21,6 +21,13 @@
 // Note [Constants]: results that depend on no tensor and no random number, such as from
 // zeros(), are not retained. Such memory is often filled through a pointer next, and a replay that
 // received the filled memory would fill it twice.
+//
+// Note [Parts]: a tensor of a class of another language (DTensor, a jagged tensor) has its elements
+// in other tensors. Operators reach the trace with the tensor itself or with its parts: the key of
+// interception is above that of classes up to LibTorch 2.12, below it since 2.13. What autograd
+// saves is the tensor, so that its parts are saved as well; a class that does not name them may
+// have any value of the region as one. Nothing can stand for a result of such a class: its operator
+// is supplied or runs.
 #ifndef REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 #define REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 
@@ -55,7 +62,8 @@ class TraceRecorder final : public DecisionTarget,
   // A replay needs the contents of `memory`: they are used outside the dispatcher, or autograd
   // saves them.
   void need(StorageId memory);
-  void note_saved(StorageId memory);
+  // See Note [Parts].
+  void note_saved(const at::Tensor& tensor);
 
   // Records the versions of the tensors that the last operator wrote, now that autograd has counted
   // them.
@@ -118,6 +126,7 @@ class TraceRecorder final : public DecisionTarget,
     std::vector<TracedOperatorId> writers;
   };
 
+  void note_saved_memory(StorageId memory);
   void note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> results,
                     const std::vector<std::optional<std::uint32_t>>& result_arguments,
                     const StorageIdList& arguments);
@@ -183,6 +192,7 @@ class TraceRecorder final : public DecisionTarget,
   absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
   base_internal::IdVector<TracedValueId, Value> values_;
   std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results
+  bool has_unknown_parts_ = false;                                       // see Note [Parts]
   KeptFrontier<TracedValueId, TracedOperatorId> frontier_;
 };
 

@@ -3,14 +3,17 @@
 #include "reprise/python/bindings/python_language.h"
 
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/memory_budget.h"
+#include "reprise/hooks/seam/unseen_scope.h"
 
 namespace reprise::python {
 namespace {
@@ -69,6 +72,35 @@ std::string describe_stack() {
   }
 }
 
+// What the class of the tensor says to torch.compile, see __tensor_flatten__ there.
+bool add_parts(const py::object& tensor, std::vector<at::Tensor>& parts) {
+  if (!py::hasattr(tensor, "__tensor_flatten__")) {
+    return false;
+  }
+  const py::tuple names_and_rest = tensor.attr("__tensor_flatten__")();
+  for (const py::handle name : names_and_rest[0]) {
+    const py::object part = py::getattr(tensor, name);
+    if (!THPVariable_Check(part.ptr())) {
+      continue;
+    }
+    parts.push_back(THPVariable_Unpack(part.ptr()));
+    if (engine_internal::is_of_language(parts.back()) && !add_parts(part, parts)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool append_parts(const at::Tensor& tensor, std::vector<at::Tensor>& parts) {
+  const py::gil_scoped_acquire lock;
+  const hooks_internal::UnseenScope unseen;
+  try {
+    return add_parts(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)), parts);
+  } catch (const py::error_already_set&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void install_language(const py::module_& errors) {
@@ -82,7 +114,8 @@ void install_language(const py::module_& errors) {
                                                               .take_lock = &take_lock,
                                                               .throw_early_stop = &throw_early_stop,
                                                               .throw_error = &throw_error,
-                                                              .describe_stack = &describe_stack};
+                                                              .describe_stack = &describe_stack,
+                                                              .append_parts = &append_parts};
   engine_internal::set_embedding_language(&kPython);
 }
 

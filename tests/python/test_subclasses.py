@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""Classes of tensors, in regions under policies: wrappers of other tensors, and torch functions."""
+
+import pytest
+import reprise
+import torch
+from helpers import ALL_FORMS, plain, scope_with, with_options
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils import _pytree as pytree
+
+MM = [torch.ops.aten.mm.default]
+POLICIES = reprise.policies
+FORMS_UNDER_POLICIES = {
+    **ALL_FORMS,
+    "nothing": with_options(policy=POLICIES.save_nothing()),
+    "list": with_options(policy=MM),
+    "list, values": with_options(policy=MM, determinism_check="values"),
+    "matmuls": with_options(policy=POLICIES.save_matmuls()),
+    "everything": with_options(policy=POLICIES.save_everything()),
+    "every function": with_options(policy=lambda context, op, *args, **kwargs: True),
+    "tape, list": with_options(policy=MM, replay="tape"),
+    "scope, list": scope_with(policy=MM),
+}
+FORMS_PARAM = pytest.mark.parametrize(
+    "form", FORMS_UNDER_POLICIES.values(), ids=FORMS_UNDER_POLICIES
+)
+
+
+class Boxed(torch.Tensor):
+    """Holds a tensor, and does to it what is done to the box. Counts matrix multiplications."""
+
+    multiplications = 0
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad
+        )
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        Boxed.multiplications += func in MM
+        args, kwargs = pytree.tree_map_only(Boxed, lambda b: b.inner, (args, kwargs or {}))
+        return pytree.tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
+
+
+class Flattened(Boxed):
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Flattened(inner["inner"])
+
+
+def matrix():
+    return torch.linspace(-1, 1, 16).view(4, 4)
+
+
+def function(t):
+    return (t @ t).sin().exp()
+
+
+def gradients_of_boxed(cls, form):
+    x = cls(matrix()).requires_grad_()
+    y = form(function, x * 2)
+    assert type(y) is cls
+    y.sum().backward()
+    return [x.grad.inner]
+
+
+def gradients_of_pair(form):
+    x = TwoTensor(matrix(), matrix() + 1).requires_grad_()
+    form(function, x).sum().backward()
+    assert type(x.grad) is TwoTensor
+    return [x.grad.a, x.grad.b]
+
+
+def gradients_of_jagged(form):
+    weight = torch.eye(4).requires_grad_()
+    x = torch.nested.nested_tensor([matrix()[:2], matrix()[1:]], layout=torch.jagged)
+    form(lambda t: torch.sin(t @ weight).exp(), x).values().sum().backward()
+    return [weight.grad]
+
+
+def assert_equal(got, expected):
+    assert len(got) == len(expected)
+    assert all(torch.equal(a, b) for a, b in zip(got, expected))
+
+
+@FORMS_PARAM
+@pytest.mark.parametrize("cls", [Boxed, Flattened])
+def test_wrappers(form, cls):
+    assert_equal(gradients_of_boxed(cls, form), gradients_of_boxed(cls, plain))
+
+
+@FORMS_PARAM
+def test_a_wrapper_of_two(form):
+    assert_equal(gradients_of_pair(form), gradients_of_pair(plain))
+
+
+# A fingerprint of a jagged tensor cannot be taken.
+WITHOUT_VALUES = {name: form for name, form in FORMS_UNDER_POLICIES.items() if "values" not in name}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("form", WITHOUT_VALUES.values(), ids=WITHOUT_VALUES)
+def test_jagged_tensors(form):
+    assert_equal(gradients_of_jagged(form), gradients_of_jagged(plain))
+
+
+@FORMS_PARAM
+def test_results_of_the_region_keep_their_class(form):
+    """What the code keeps, and a view of it, is a box with forward's values afterwards."""
+    kept = []
+
+    def code(t):
+        h = t @ t
+        kept[:] = [h, h.t()]
+        return h.sin().exp()
+
+    x = Boxed(matrix()).requires_grad_()
+    form(code, x).sum().backward()
+    expected = matrix() @ matrix()
+    assert [type(t) for t in kept] == [Boxed, Boxed]
+    assert torch.equal(kept[0].inner, expected)
+    assert torch.equal(kept[1].inner, expected.t())
+
+
+@pytest.mark.parametrize("cls", [Boxed, Flattened])
+@pytest.mark.parametrize("policy", [MM, POLICIES.save_everything()], ids=["list", "everything"])
+def test_a_saved_result_is_not_computed_again(cls, policy):
+    x = cls(matrix()).requires_grad_()
+    y = with_options(policy=policy)(function, x).sum()
+    Boxed.multiplications = 0
+    y.backward()
+    assert Boxed.multiplications == 2  # of the derivative
+
+
+class Tripling(torch.Tensor):
+    """Its functions give three times their result."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        result = super().__torch_function__(func, types, args, kwargs)
+        is_exp = func in (torch.Tensor.exp, torch.exp)
+        return super().__torch_function__(torch.mul, types, (result, 3)) if is_exp else result
+
+
+@FORMS_PARAM
+@pytest.mark.parametrize("ends_plainly", [False, True])
+def test_functions_of_the_class_run_in_the_recomputation_as_in_forward(form, ends_plainly):
+    """Tensor.backward() of such a class turns them off on its thread."""
+
+    def gradients(region):
+        x = (matrix() * 0.1).as_subclass(Tripling).requires_grad_()
+        loss = region(lambda t: (t @ t).sin().exp().sin(), x).sum()
+        if ends_plainly:
+            loss = loss.as_subclass(torch.Tensor)
+        loss.backward()
+        return [x.grad.as_subclass(torch.Tensor)]
+
+    assert_equal(gradients(form), gradients(plain))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("form", FORMS_UNDER_POLICIES.values(), ids=FORMS_UNDER_POLICIES)
+def test_a_policy_that_must_save_passes_sparse_results_through(form):
+    def gradients(region):
+        x = matrix().requires_grad_()
+        region(lambda t: (t.to_sparse() * 2).to_dense().sin().exp(), x).sum().backward()
+        return [x.grad]
+
+    assert_equal(gradients(form), gradients(plain))
