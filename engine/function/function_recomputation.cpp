@@ -53,7 +53,7 @@ class FunctionSession final : public SessionRecomputation {
     const auto replay = make_replay(request);
     try {
       replay->run();
-    } catch (const DeterminismError&) {
+    } catch (const std::exception&) {
       if (lost) {
         std::rethrow_exception(lost);
       }

@@ -4,6 +4,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <string_view>
 
@@ -111,6 +112,15 @@ bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {
   const std::string_view name = call.op.operator_name().name;
   return name == "aten::mkldnn_rnn_layer" || name == "aten::_cudnn_rnn" ||
          name == "aten::miopen_rnn";
+}
+
+const char* torchscript_hint() {
+  return torch::jit::currentCallstack().empty() ? ""
+                                                : ". TorchScript runs this code: it profiles the "
+                                                  "first runs, optimises, and runs other "
+                                                  "operators from then on. Use a CheckpointScope, "
+                                                  "which runs no code again, or run the "
+                                                  "code a few times before";
 }
 
 }  // namespace reprise::engine_internal

@@ -36,6 +36,10 @@ bool refills(const OperatorTraits& traits, const at::Tensor& target);
 // Returns whether the result is a workspace of which the kernel initialises a part.
 bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result);
 
+// Returns the end of a message about operators that differ between two runs of the same code: empty
+// unless TorchScript runs that code on this thread now.
+const char* torchscript_hint();
+
 }  // namespace reprise::engine_internal
 
 #endif  // REPRISE_ENGINE_OPERATORS_OPERATOR_FACTS_H_

@@ -297,7 +297,8 @@ std::string SelectiveReplay::describe_other_operator(const OperatorCall& call) c
       is_end ? c10::str("; forward ran only ", next_, " operators")
              : c10::str("; forward ran ", *trace_.operators[next_].name),
       ". The region's code must run the same operators each time; what cannot, can be hidden from "
-      "the policy by a PolicyBypassGuard");
+      "the policy by a PolicyBypassGuard",
+      torchscript_hint());
 }
 
 }  // namespace reprise::engine_internal

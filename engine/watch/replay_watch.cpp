@@ -179,7 +179,8 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
                                ", which forward did not run, or ran on other numbers or tensors",
                                next_ < operators.size()
                                    ? c10::str("; forward ran ", *operators[next_].name, " there")
-                                   : ""),
+                                   : "",
+                               torchscript_hint()),
                       described.reads_left_over);
   }
   return ProvenanceMap::kNone;
