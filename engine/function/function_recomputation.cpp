@@ -115,6 +115,9 @@ class FunctionRecomputation final : public Recomputation {
 
   std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
                                                   PolicyRegion* enclosing) override {
+    if (recorder_) {
+      recorder_->begin(enclosing);
+    }
     return std::make_unique<FunctionRecording>(function_, recorder_ ? &*recorder_ : nullptr,
                                                std::move(policy), record_.name, preserves_rng_,
                                                enclosing);

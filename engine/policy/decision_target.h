@@ -42,6 +42,8 @@ class DecisionTarget {
   // impossible.
   virtual bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) = 0;
   virtual bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
+  // The code of a region inside this one may have read the contents of the memory itself.
+  virtual void note_read_by_host(const void* /*memory*/) {}
 };
 
 }  // namespace reprise::engine_internal

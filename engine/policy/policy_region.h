@@ -50,6 +50,14 @@ class PolicyRegion {
   void must_recompute(const at::Tensor& tensor);
   void checkpoint_name(const at::Tensor& tensor, std::string_view name);
 
+  // See DecisionTarget: in this region and the enclosing ones.
+  void note_read_by_host(const void* memory) {
+    target_.note_read_by_host(memory);
+    if (enclosing_ != nullptr) {
+      enclosing_->note_read_by_host(memory);
+    }
+  }
+
   // Throws the exception that the policy threw when it was asked for an operator, or the error in
   // its answer: when the region ends, as the function that called the operator may be noexcept.
   void rethrow_failure() const {

@@ -67,6 +67,9 @@ void SelectiveForward::intercept(const OperatorCall& call) {
     }
   }
   pass_on(call, next_);
+  if (op.draw && !traits.is_random && op.draw->before.is_current()) {
+    op.draw.reset();
+  }
   if (op.draw) {
     draws_.end(*op.draw);
   }

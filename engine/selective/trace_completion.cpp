@@ -29,11 +29,17 @@ void TraceRecorder::need_dead_ends() {
   for (Value& value : values_) {
     const KeptResult* const result = kept(value);
     const std::size_t ours = result != nullptr && result->alias.defined() ? 1 : 0;
-    // A store may hold the memory as well.
-    const bool may_be_dead =
-        (result != nullptr && result->stored) || value.storage.use_count() <= ours;
+    // A store may hold the memory as well, or a region around this one.
+    const bool may_be_dead = (result != nullptr && result->stored) ||
+                             value.storage.use_count() <= ours ||
+                             (is_nested_ && value.result.expired());
     const bool may_be_read = value.bytes > 0;  // batch-norm allocates nothing on the CPU
-    value.is_needed = value.is_needed || (may_be_read && !value.is_used && may_be_dead);
+    if (may_be_read && !value.is_used && may_be_dead) {
+      value.is_needed = true;
+      if (enclosing_ != nullptr) {
+        enclosing_->note_read_by_host(value.storage._unsafe_get_target());
+      }
+    }
   }
 }
 

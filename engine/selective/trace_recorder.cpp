@@ -9,6 +9,7 @@
 
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/recomputing.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -16,6 +17,11 @@ namespace {
 using Plan = TracedOperator::Plan;
 
 }  // namespace
+
+void TraceRecorder::begin(PolicyRegion* enclosing) {
+  enclosing_ = enclosing;
+  is_nested_ = enclosing != nullptr || is_recomputing();
+}
 
 std::string TraceRecorder::describe_operator(TracedOperatorId index) const {
   return c10::str("operator ", index, ", ", *trace_.operators[index].name);
@@ -70,6 +76,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
                                  const StorageIdList& arguments) {
   const TracedOperatorId index = trace_.operators.next_id();
   op.results = trace_.results.append(results);
+  bool shares_memory = false;  // then a retained one would be separated from the other
   std::uint32_t ordinal = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     for_each_tensor(results[i], [&](const at::Tensor& tensor) {
@@ -79,21 +86,30 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
         // A view that its schema does not declare, as of _unsafe_view.
         op.is_view = op.is_view || !result_arguments[i];
       } else if (tensor.has_storage()) {
+        const auto known = value_in(memory);
+        shares_memory = shares_memory || (known && values_[*known].creator == index);
         const TracedValueId id = values_.next_id();
-        values_.push_back({.creator = index,
-                           .tensor = place,
-                           .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
-                           .storage = tensor.storage().getWeakStorageImpl(),
-                           .is_needed = is_of_language(tensor),
-                           .is_constant = op.is_constant,
-                           .sample = op.is_constant ? sample_memory(tensor, false) : 0,
-                           .writers = {}});
+        values_.push_back(
+            {.creator = index,
+             .tensor = place,
+             .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
+             .storage = tensor.storage().getWeakStorageImpl(),
+             .is_needed = is_of_language(tensor),
+             .is_constant = op.is_constant,
+             .sample = op.is_constant ? sample_memory(tensor, false) : 0,
+             .writers = {},
+             .result = WeakTensor(
+                 is_nested_ ? tensor.getIntrusivePtr()
+                            : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>())});
         value_of_memory_.insert_or_assign(memory, id);
         op.made.push_back(id);
       }
     });
   }
   op.is_root = op.is_root || op.is_view;
+  if (shares_memory) {
+    op.results.reset();
+  }
 }
 
 void TraceRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {

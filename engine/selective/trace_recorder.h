@@ -33,6 +33,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/ArrayRef.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -46,6 +48,7 @@
 #include "reprise/engine/kept/kept_frontier.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/policy/decision_target.h"
+#include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/report/region_stats.h"
 #include "reprise/engine/selective/operator_trace.h"
 
@@ -57,6 +60,8 @@ class TraceRecorder final : public DecisionTarget,
  public:
   // trace: must outlive this.
   explicit TraceRecorder(OperatorTrace& trace) : trace_(trace), frontier_(*this) {}
+  // Forward begins. enclosing: the policy of the next region further out, or null.
+  void begin(PolicyRegion* enclosing);
 
   std::optional<TracedValueId> value_in(StorageId memory) const;
   // A replay needs the contents of `memory`: they are used outside the dispatcher, or autograd
@@ -88,6 +93,7 @@ class TraceRecorder final : public DecisionTarget,
   // The decision is final: marks the operator's inputs as read. results: its own.
   void finish_last(c10::ArrayRef<c10::IValue> results);
 
+  void note_read_by_host(const void* memory) override { need(memory); }
   std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override {
     const auto creator = creator_of(tensor);
     return creator ? std::optional(decision_of(*creator)) : std::nullopt;
@@ -110,6 +116,7 @@ class TraceRecorder final : public DecisionTarget,
     return {op.name, index.number(), &op.decision, &op.is_forced};
   }
 
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Value {
     TracedOperatorId creator;
     std::uint32_t tensor;  // of the creator's
@@ -124,6 +131,7 @@ class TraceRecorder final : public DecisionTarget,
     MemorySample sample = 0;          // of a constant
     bool may_follow = true;           // see Note [In place]
     std::vector<TracedOperatorId> writers;
+    WeakTensor result;  // that the code has received; only in nested regions
   };
 
   void note_saved_memory(StorageId memory);
@@ -189,6 +197,8 @@ class TraceRecorder final : public DecisionTarget,
   bool is_any_needed(const auto& ids) const;
 
   OperatorTrace& trace_;
+  PolicyRegion* enclosing_ = nullptr;
+  bool is_nested_ = false;  // regions around it may own the results as well
   absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
   base_internal::IdVector<TracedValueId, Value> values_;
   std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results

@@ -123,5 +123,40 @@ TEST_F(SelectiveHostTest, MemoryOfTheCallers) {
   });
 }
 
+// No operator uses what the host reads: regions around the reading one must not take each other's
+// retained results for owners.
+TEST_F(SelectiveHostTest, ReadsThroughAPointerInNestedRegions) {
+  const auto by_hand = [](const at::Tensor& t) {
+    const auto packed = at::_pack_padded_sequence(t.view({3, 2, 8}), torch::tensor({3, 1}), false);
+    const at::Tensor& sizes = std::get<1>(packed);
+    return t.narrow(0, 0, sizes.const_data_ptr<std::int64_t>()[0]).sin().sum() + t.cos();
+  };
+  using policies::save_everything;
+  using policies::save_nothing;
+  const at::Tensor x = leaf({6, 8});
+  const at::Tensor plain =
+      torch::autograd::grad({(by_hand(x.sin()).cos() * x.sin()).sum()}, {x})[0];
+  for (const auto& outer : {save_everything(), save_nothing()}) {
+    for (const auto& inner : {save_everything(), save_nothing()}) {
+      const at::Tensor y = checkpoint(
+          {.policy = outer},
+          [&](const at::Tensor& t) {
+            const at::Tensor u = t.sin();
+            return checkpoint({.policy = inner}, by_hand, u).cos() * u;
+          },
+          x);
+      for (const bool retain_graph : {true, false}) {
+        std::vector<at::Tensor> other_contents;  // of free memory
+        for (int i = 0; i < 256; ++i) {
+          other_contents.push_back(at::full({1 + i % 8}, 1 << 20, at::kLong));
+        }
+        other_contents.clear();
+        const at::Tensor got = torch::autograd::grad({y.sum()}, {x}, {}, retain_graph)[0];
+        EXPECT_TRUE(at::allclose(got, plain));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::testing::selective_host_test
