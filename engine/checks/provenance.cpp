@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/checks/provenance.h"
 
+#include <ATen/SparseCsrTensorUtils.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -43,6 +44,12 @@ bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
   return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided;
 }
 
+bool ProvenanceMap::is_object(const at::Tensor& tensor) {
+  const bool is_other =
+      tensor.is_nested() || tensor.is_sparse() || at::sparse_csr::is_sparse_compressed(tensor);
+  return is_other && !tensor.key_set().has(c10::DispatchKey::Python);
+}
+
 constinit thread_local ProvenanceMap::Spare ProvenanceMap::t_spare_;
 
 ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(t_spare_.buffers, nullptr)) {
@@ -62,6 +69,7 @@ void ProvenanceMap::release() {
   buffers_->places.clear();
   buffers_->entries.clear();
   buffers_->inputs.clear();
+  buffers_->objects.clear();
   buffers_->last = {};
   t_spare_.buffers = buffers_.release();
 }
@@ -70,7 +78,7 @@ ProvenanceMap::Entry* ProvenanceMap::entry_of(StorageId memory) const {
   if (buffers_ == nullptr) {
     return nullptr;
   }
-  auto& [places, entries, inputs, last] = *buffers_;
+  auto& [places, entries, inputs, objects, last] = *buffers_;
   if (last.memory != memory) {
     const auto found = places.find(memory);
     if (found == places.end()) {
@@ -88,7 +96,7 @@ void ProvenanceMap::reserve(std::size_t count) {
 
 // For a tensor with a storage, whose entry is updated.
 ProvenanceMap::Entry& ProvenanceMap::entry_for(const at::Tensor& tensor) {
-  auto& [places, entries, inputs, last] = *buffers_;
+  auto& [places, entries, inputs, objects, last] = *buffers_;
   const auto next = static_cast<std::uint32_t>(entries.size());
   const auto [place, is_new] = places.try_emplace(storage_id_of(tensor), next);
   if (is_new) {
@@ -103,6 +111,15 @@ void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
     Entry& known = entry_for(tensor);
     entry.storage = std::move(known.storage);
     known = std::move(entry);
+  } else if (is_object(tensor)) {
+    add_object(tensor);
+  }
+}
+
+void ProvenanceMap::add_object(const at::Tensor& tensor) {
+  entry_for(tensor).hash = kOpaque;
+  if (storage_of(tensor) == nullptr) {
+    buffers_->objects.emplace_back(tensor.getIntrusivePtr());
   }
 }
 
@@ -194,7 +211,7 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
     return of_number(tensor);
   }
   if (!is_followed(tensor)) {
-    return kOpaque;
+    return of_object(tensor, is_read, call);
   }
   Entry* const entry = entry_of(memory);
   if (entry != nullptr) {
@@ -208,6 +225,31 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
     }
   }
   return of_tensor(tensor, entry);
+}
+
+Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call& call) {
+  if (is_read && is_object(tensor) && entry_of(storage_id_of(tensor)) == nullptr) {
+    call.outside.push_back(&tensor);
+  }
+  return kOpaque;
+}
+
+Provenance ProvenanceMap::of_dictionary(const c10::IValue& value, bool is_read, Call& call) {
+  Provenance hash = 8;
+  for (const auto& entry : value.toGenericDict()) {
+    hash = mix_in(hash, of_argument(entry.key(), is_read, call));
+    const c10::IValue element = entry.value();
+    if (!element.isTensor()) {
+      hash = mix_in(hash, of_argument(element, is_read, call));
+      continue;
+    }
+    if (call.of_dictionaries == nullptr) {
+      call.of_dictionaries = std::make_unique<std::list<at::Tensor>>();
+    }
+    const at::Tensor& tensor = call.of_dictionaries->emplace_back(element.toTensor());
+    hash = mix_in(hash, of_argument(tensor, is_read, call));
+  }
+  return hash;
 }
 
 Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Call& call) {
@@ -233,7 +275,15 @@ Provenance ProvenanceMap::of_argument(const c10::IValue& value, bool is_read, Ca
     }
     return hash;
   }
-  return value.isNone() ? 6 : 7;
+  if (value.isNone()) {
+    return 6;
+  }
+  if (value.isComplexDouble()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    return mix_in(mix_in(9, std::bit_cast<std::uint64_t>(number.real())),
+                  std::bit_cast<std::uint64_t>(number.imag()));
+  }
+  return value.isGenericDict() ? of_dictionary(value, is_read, call) : 7;
 }
 
 }  // namespace reprise::engine_internal

@@ -12,15 +12,18 @@
 // independently of the memory into which a store has fetched them. All other tensors from outside
 // have the same hash: their identity is compared by memory (WatchedForward). A cast of a parameter
 // has a hash of its own, as autocast may have cached it before the region or run it inside. Sparse
-// and nested tensors are not followed.
+// and nested tensors are not followed; from outside, they are compared by object and version.
 #ifndef REPRISE_ENGINE_CHECKS_PROVENANCE_H_
 #define REPRISE_ENGINE_CHECKS_PROVENANCE_H_
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -67,6 +70,8 @@ class ProvenanceMap {
 
   // Returns false for tensors that are not identified by their memory.
   static bool is_followed(const at::Tensor& tensor);
+  // Returns true for sparse and nested tensors: from outside, they are compared as objects.
+  static bool is_object(const at::Tensor& tensor);
 
   // One call of an operator.
   struct Call {
@@ -74,8 +79,9 @@ class ProvenanceMap {
     StorageIdList arguments;  // the memory of its tensors
     // The tensors that it reads and that were not made here. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 4> outside;
-    std::uint32_t origin = kNone;  // the first among its arguments
-    bool has_unknown = false;      // an argument that was not made here
+    std::unique_ptr<std::list<at::Tensor>> of_dictionaries;  // those of `outside` that it holds
+    std::uint32_t origin = kNone;                            // the first among its arguments
+    bool has_unknown = false;                                // an argument that was not made here
     bool reads_left_over = false;
   };
   // Records the versions of the call's arguments.
@@ -104,6 +110,8 @@ class ProvenanceMap {
   // The tensor is input number `input`, with offsets larger by `shift` than in forward.
   void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
   void add(const at::Tensor& tensor, Entry entry);
+  // The sparse or nested tensor is an input, or was made here.
+  void add_object(const at::Tensor& tensor);
 
   // Returns null if the memory is unknown.
   const Entry* find(StorageId memory) const { return entry_of(memory); }
@@ -117,6 +125,8 @@ class ProvenanceMap {
  private:
   Provenance of_argument(const c10::IValue& value, bool is_read, Call& call);
   Provenance of_argument(const at::Tensor& tensor, bool is_read, Call& call);
+  Provenance of_object(const at::Tensor& tensor, bool is_read, Call& call);
+  Provenance of_dictionary(const c10::IValue& value, bool is_read, Call& call);
   Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
   Entry* entry_of(StorageId memory) const;
   Entry& entry_for(const at::Tensor& tensor);
@@ -131,10 +141,12 @@ class ProvenanceMap {
   };
   Provenance of_shared(const at::Tensor& tensor) const;
 
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Buffers {
     absl::flat_hash_map<StorageId, std::uint32_t> places;  // in `entries`
     std::vector<Entry> entries;
     std::vector<Input> inputs;
+    std::vector<WeakTensor> objects;  // prevents the reuse of their addresses
     struct {
       StorageId memory = nullptr;
       std::uint32_t place = 0;

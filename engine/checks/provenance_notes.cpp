@@ -45,9 +45,14 @@ void ProvenanceMap::note_results(const OperatorCall& call, const Call& described
   for (const c10::IValue& result : call.results()) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       ++ordinal;
-      const StorageId memory = storage_of(tensor);
-      if (memory == nullptr ||
-          std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
+      const StorageId memory = storage_id_of(tensor);
+      if (std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
+        return;
+      }
+      if (storage_of(tensor) == nullptr) {
+        if (is_object(tensor)) {
+          add_object(tensor);
+        }
         return;
       }
       Entry& entry = entry_for(tensor);
@@ -97,7 +102,13 @@ void ProvenanceMap::note_hidden_results(const OperatorCall& call) {
 
 void ProvenanceMap::note_recomputed(const at::Tensor& tensor, StorageId saved,
                                     Provenance provenance) {
-  if (!is_followed(tensor) || find(storage_id_of(tensor)) != nullptr) {
+  if (find(storage_id_of(tensor)) != nullptr) {
+    return;
+  }
+  if (!is_followed(tensor)) {
+    if (is_object(tensor)) {
+      add_object(tensor);
+    }
     return;
   }
   if (const Entry* const known = find(saved)) {

@@ -128,13 +128,26 @@ SavedTensorRecord::SavedTensorRecord(const at::Tensor& tensor, const RecordOptio
   }
   if (options.check == DeterminismCheck::kValues) {
     contents_ = std::make_unique<Contents>(
-        Contents{tensor.unsafeGetTensorImpl()->version_counter(), {}, {}});
+        Contents{tensor.unsafeGetTensorImpl()->version_counter(), current_write_moment(), {}, {}});
     contents_->fingerprint = without_recording(tensor, &Fingerprint::of);
   } else if (options.check == DeterminismCheck::kCallback) {
     contents_ = std::make_unique<Contents>(
-        Contents{tensor.unsafeGetTensorImpl()->version_counter(), {}, {}});
+        Contents{tensor.unsafeGetTensorImpl()->version_counter(), current_write_moment(), {}, {}});
     contents_->description = without_recording(tensor, *options.describe);
   }
+}
+
+bool SavedTensorRecord::is_overwritten() const {
+  if (contents_ == nullptr) {
+    return false;
+  }
+  if (!is_complete_ && contents_->counter.current_version() != version_) {
+    return true;
+  }
+  const auto last = current_write_moment() == contents_->moment
+                        ? std::nullopt
+                        : last_uncounted_write(storage_._unsafe_get_target());
+  return last && is_after(*last, contents_->moment);
 }
 
 at::Tensor SavedTensorRecord::parameter_now() const {

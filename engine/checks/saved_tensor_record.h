@@ -24,6 +24,7 @@
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/checks/fingerprint.h"
 #include "reprise/engine/checks/provenance.h"
+#include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/hooks/seam/torch_version.h"
 
 namespace reprise::engine_internal {
@@ -125,13 +126,12 @@ class SavedTensorRecord {
 
  private:
   // Whether it was modified in forward since it was saved: autograd refuses to return it.
-  bool is_overwritten() const {
-    return !is_complete_ && contents_ != nullptr &&
-           contents_->counter.current_version() != version_;
-  }
+  // Writes that it does not notice count at any time.
+  bool is_overwritten() const;
 
   struct Contents {
     c10::VariableVersion counter;
+    WriteMoment moment;
     std::optional<Fingerprint> fingerprint;
     std::string description;
   };

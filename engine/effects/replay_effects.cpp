@@ -197,6 +197,9 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   StorageIdList inputs;
   const StorageIdList targets = unset_targets(call);
   std::optional<std::string> stale = watch_ == nullptr ? std::nullopt : watch_->change();
+  if (stale && watch_->changed_memory() != nullptr) {
+    reads_.note_other(watch_->changed_memory(), *stale);
+  }
   const auto arguments = call.arguments();
   const bool has_unused = traits.writes_undeclared(arguments);
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {

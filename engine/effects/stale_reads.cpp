@@ -14,6 +14,15 @@ void StaleReads::note_unused(std::span<const StorageId> memory) {
   }
 }
 
+void StaleReads::note_other(StorageId memory, const std::string& message) {
+  stale_.insert_or_assign(memory, message);
+  for (const auto& [slot, saved] : saves_since_operator_) {
+    if (saved == memory) {
+      stale_slots_.emplace_back(slot, message);
+    }
+  }
+}
+
 void StaleReads::note_operator(std::span<const StorageId> inputs,
                                std::span<const StorageId> outputs,
                                std::optional<std::string> stale) {

@@ -26,6 +26,9 @@ class StaleReads {
   // The operator that is about to run does not read the values in `memory`.
   void note_unused(std::span<const StorageId> memory);
 
+  // The operator that is about to run reads another tensor there than forward's.
+  void note_other(StorageId memory, const std::string& message);
+
   // An operator has run. outputs: memory that depends on `inputs`; if empty, the operator is a host
   // read. stale: an error message, if an input is stale.
   void note_operator(std::span<const StorageId> inputs, std::span<const StorageId> outputs,

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "reprise/engine/kept/graphless_alias.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/stored/offload_store.h"
@@ -16,8 +17,9 @@ using hooks_internal::share_unseen;
 using hooks_internal::UnseenScope;
 
 KeptResult::KeptResult(const at::Tensor& tensor, std::shared_ptr<ActivationStore> place)
-    : alias(hooks_internal::detached_alias(tensor)),
+    : alias(graphless_alias(tensor)),
       version(version_of(tensor)),
+      moment(current_write_moment()),
       store(std::move(place)) {}
 
 void KeptResult::put_away() {

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/storage/alias.h"
@@ -32,6 +33,7 @@ struct KeptResult {
 
   at::Tensor alias;
   std::int64_t version = 0;
+  WriteMoment moment = 0;  // when that was the version, see Note [Uncounted writes]
   std::shared_ptr<ActivationStore> store;
   std::shared_ptr<StoredTensor> stored;
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;

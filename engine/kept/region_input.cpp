@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/kept/graphless_alias.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
@@ -60,7 +61,7 @@ RegionInput::RegionInput(const at::Tensor& tensor,
     const hooks_internal::UnseenScope unseen;
     packed_->call_pack_hook(tensor);
   } else {
-    alias_ = detached_alias(tensor);
+    alias_ = graphless_alias(tensor);
   }
 }
 
@@ -108,8 +109,10 @@ at::Tensor RegionInput::restore() {
 }
 
 bool RegionInput::is_original(const at::Tensor& restored) const {
-  return restored.defined() && restored.has_storage() &&
-         restored.storage().unsafeGetStorageImpl() == storage();
+  if (restored.defined() && !restored.has_storage()) {
+    return storage() == nullptr && !packed_;  // an alias of the original
+  }
+  return restored.defined() && restored.storage().unsafeGetStorageImpl() == storage();
 }
 
 std::optional<std::string> RegionInput::in_place_change(const at::Tensor& restored) const {

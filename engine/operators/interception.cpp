@@ -7,17 +7,12 @@
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/op_registration/op_registration.h>
 
-#include <atomic>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "absl/base/thread_annotations.h"
 #include "reprise/base/error.h"
-#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/embedding/embedding_language.h"
+#include "reprise/engine/operators/operator_kernels.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/region_scope.h"
+#include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -66,60 +61,12 @@ c10::KernelFunction make_kernel() {
   return c10::KernelFunction::makeFromBoxedFunction<&dispatch>();
 }
 
-// Kernels per operator, including operators of libraries that are loaded later.
-class OperatorKernels {
- public:
-  OperatorKernels() {
-    auto listener = std::make_unique<Listener>(*this);
-    listening_ = c10::Dispatcher::singleton().addRegistrationListener(std::move(listener));
-  }
-
-  // The dispatcher calls listeners under its lock, so registering has to wait until now.
-  void register_new_operators() ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (!has_new_.load(std::memory_order_acquire)) {
-      return;
-    }
-    const MutexLock one_at_a_time(registering_);
-    std::vector<c10::OperatorName> names;
-    {
-      const MutexLock lock(mutex_);
-      names.swap(new_);
-      has_new_.store(false, std::memory_order_release);
-    }
-    for (c10::OperatorName& name : names) {
-      registrations_.push_back(c10::Dispatcher::singleton().registerImpl(
-          std::move(name), kKey, make_kernel(), std::nullopt, nullptr, "reprise"));
-    }
-  }
-
- private:
-  class Listener final : public c10::OpRegistrationListener {
-   public:
-    explicit Listener(OperatorKernels& kernels) : kernels_(kernels) {}
-    void onOperatorRegistered(const c10::OperatorHandle& op) override {
-      const MutexLock lock(kernels_.mutex_);
-      kernels_.new_.push_back(op.operator_name());
-      kernels_.has_new_.store(true, std::memory_order_release);
-    }
-    void onOperatorDeregistered(const c10::OperatorHandle&) override {}
-
-   private:
-    OperatorKernels& kernels_;
-  };
-
-  Mutex mutex_;
-  std::vector<c10::OperatorName> new_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<bool> has_new_{false};
-  Mutex registering_;
-  std::vector<c10::RegistrationHandleRAII> registrations_ ABSL_GUARDED_BY(registering_);
-  std::optional<c10::RegistrationHandleRAII> listening_;
-};
-
 // Returns null if the key was free. Never freed: operators may run during static destruction.
 OperatorKernels* install() {
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   if (dispatcher.hasBackendFallbackForDispatchKey(kKey)) {
-    return new OperatorKernels;
+    return new OperatorKernels(kKey, make_kernel(),
+                               [](const c10::OperatorHandle&) { return true; });
   }
   static auto& registration =
       *new c10::RegistrationHandleRAII(dispatcher.registerFallback(kKey, make_kernel(), "reprise"));
@@ -140,6 +87,7 @@ void ensure_installed() {
     return true;
   }();
   static_cast<void>(kObserves);
+  observe_uncounted_writes();
   static OperatorKernels* const kKernels = install();
   if (kKernels != nullptr) {
     kKernels->register_new_operators();

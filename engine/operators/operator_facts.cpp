@@ -6,11 +6,10 @@
 #include <ATen/Context.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
-#include <string_view>
-
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
 #include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
@@ -35,6 +34,10 @@ std::uint64_t fingerprint_of(const c10::IValue& value) {
   }
   if (value.isString()) {
     return absl::HashOf(value.toStringView());
+  }
+  if (value.isComplexDouble()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    return absl::HashOf(number.real(), number.imag());
   }
   std::uint64_t hash = 2;
   if (value.isList()) {
@@ -63,11 +66,10 @@ bool is_cast_of_parameter(const OperatorCall& call) {
          !self.toTensor().is_view();
 }
 
-// A dropout of probability 0 draws nothing (pytorch#187985).
-at::Generator generator_of(const OperatorCall& call) {
-  if (!call.traits.is_random || !draws(call)) {
-    return {};
-  }
+namespace {
+
+// Undefined on meta.
+at::Generator find_generator(const OperatorCall& call) {
   std::optional<at::Device> device;
   for (const c10::IValue& argument : call.arguments()) {
     if (argument.isGenerator() && argument.toGenerator().defined()) {
@@ -80,11 +82,27 @@ at::Generator generator_of(const OperatorCall& call) {
                     [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
   }
   const at::Device where = device.value_or(at::Device(at::kCPU));
-  if (where.is_meta()) {
+  const bool may_have_none = call.traits.may_draw && !where.is_cuda() && !where.is_xpu();
+  if (where.is_meta() || (may_have_none && !where.is_cpu())) {
     return {};
   }
   return where.is_cpu() ? at::detail::getDefaultCPUGenerator()
                         : at::globalContext().defaultGenerator(where);
+}
+
+}  // namespace
+
+// A dropout of probability 0 draws nothing (pytorch#187985).
+at::Generator generator_of(const OperatorCall& call) {
+  if (!(call.traits.is_random || call.traits.may_draw) || !draws(call)) {
+    return {};
+  }
+  at::Generator generator = find_generator(call);
+  // Whether others' operators draw, an unreadable state does not show, as while a graph is
+  // captured.
+  const bool is_unreadable =
+      call.traits.may_draw && generator.defined() && position_of(generator) == 0;
+  return is_unreadable ? at::Generator() : generator;
 }
 
 bool is_untraced(const OperatorCall& call) {
@@ -106,12 +124,8 @@ bool refills(const OperatorTraits& traits, const at::Tensor& target) {
 }
 
 bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {
-  if (result.scalar_type() != at::kByte) {
-    return false;
-  }
-  const std::string_view name = call.op.operator_name().name;
-  return name == "aten::mkldnn_rnn_layer" || name == "aten::_cudnn_rnn" ||
-         name == "aten::miopen_rnn";
+  return call.traits.leaves_parts_unset &&
+         (result.scalar_type() == at::kByte || call.traits.is_loss_of_sequences);
 }
 
 const char* torchscript_hint() {

@@ -20,8 +20,15 @@
 namespace reprise::engine_internal {
 namespace {
 
-// Operators that write running statistics without declaring it in their schemas.
-constexpr std::array<std::string_view, 8> kStatisticsWriters = {
+bool is_own(const c10::FunctionSchema& schema) {
+  const std::string_view name = schema.name();
+  return name.starts_with("aten::") || name.starts_with("prim::") || name.starts_with("profiler::");
+}
+
+// Operators that write running statistics; only two declare it in their schemas.
+constexpr std::array<std::string_view, 10> kStatisticsWriters = {
+    "aten::_native_batch_norm_legit",
+    "aten::_batch_norm_with_update",
     "aten::native_batch_norm",
     "aten::cudnn_batch_norm",
     "aten::miopen_batch_norm",
@@ -155,6 +162,18 @@ bool is_written_by_transfer(std::string_view op, std::string_view argument) {
 
 }  // namespace
 
+bool counts_no_version(const c10::FunctionSchema& schema) {
+  if (writes_statistics(schema)) {
+    return true;
+  }
+  const std::string_view name = schema.name();
+  const bool is_known = is_own(schema)
+                            ? name.starts_with("aten::_fused_")
+                            : transfer_of(name) == Transfer::kNone && !name.starts_with("fsdp::");
+  const auto& arguments = schema.arguments();
+  return is_known && std::any_of(arguments.begin(), arguments.end(), is_written);
+}
+
 bool leaves_memory_as_it_is(std::string_view name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
 }
@@ -176,7 +195,7 @@ void OperatorTraits::find_writes(const c10::FunctionSchema& schema) {
       written_arguments.push_back(i);
     }
   }
-  undeclared = written_arguments.empty() && writes_statistics(schema);
+  undeclared = writes_statistics(schema);
   if (undeclared) {
     written_arguments = {*argument_called(schema, "running_mean"),
                          *argument_called(schema, "running_var")};
@@ -214,6 +233,7 @@ void OperatorTraits::classify(const c10::OperatorHandle& op) {
   is_inplace_view = op.hasTag(at::Tag::inplace_view);
   is_view = is_view || is_inplace_view;
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  may_draw = !is_random && !is_own(schema) && transfer == Transfer::kNone;
   if (is_random) {
     probability_argument = argument_called(schema, "dropout_p");
     if (!probability_argument) {
@@ -223,6 +243,9 @@ void OperatorTraits::classify(const c10::OperatorHandle& op) {
   is_factory = !is_random && is_factory_schema(schema);
   makes_constants = is_constants_factory(schema.name());
   leaves_memory_as_it_is = engine_internal::leaves_memory_as_it_is(schema.name());
+  is_loss_of_sequences = schema.name() == "aten::_ctc_loss";
+  leaves_parts_unset = is_loss_of_sequences || schema.name() == "aten::mkldnn_rnn_layer" ||
+                       schema.name() == "aten::_cudnn_rnn" || schema.name() == "aten::miopen_rnn";
   is_cast = schema.name() == "aten::_to_copy";
   non_blocking_argument = argument_called(schema, "non_blocking");
   is_elementwise = op.hasTag(at::Tag::pointwise);

@@ -27,6 +27,12 @@ namespace reprise::engine_internal {
 // uninitialised, like empty().
 bool leaves_memory_as_it_is(std::string_view name);
 
+// Returns whether an operator writes to arguments without counting a version: to running
+// statistics, which schemas mostly omit; as a fused optimizer; or, not being LibTorch's own, as it
+// declares. Not those that fill what FSDP has gathered, and not c10d's: what they write is there
+// again in each run.
+bool counts_no_version(const c10::FunctionSchema& schema);
+
 // Communication of an operator between ranks. See Note [Transfers].
 enum class Transfer : std::uint8_t {
   kNone,
@@ -41,8 +47,8 @@ struct OperatorTraits {
   // Returns the traits of `op`, cached for later calls.
   static const OperatorTraits& of(const c10::OperatorHandle& op);
 
-  // Writes that the schema does not declare, such as batch-norm's to its running statistics: in
-  // training only, and not counted by version counters.
+  // Batch-norm's writes to its running statistics, which most schemas do not declare: in training
+  // only, and not counted by version counters.
   bool writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const;
 
   // Returns the arguments that the call writes.
@@ -75,6 +81,8 @@ struct OperatorTraits {
   // Changes only the shape of its argument, like squeeze_().
   bool is_inplace_view = false;
   bool is_random = false;
+  // Not LibTorch's own, which all have the tag: whether it has drawn, its generator shows.
+  bool may_draw = false;
   // For a random dropout: the argument with its probability.
   std::optional<std::uint32_t> probability_argument;
   // For a copy: the argument that makes it asynchronous.
@@ -83,6 +91,10 @@ struct OperatorTraits {
   bool is_elementwise = false;
   bool is_cheap = false;  // to recompute: elementwise, or a batch norm
   bool leaves_memory_as_it_is = false;
+  // Of some results it initialises a part: a workspace, or, of sequences, what is beyond their
+  // ends.
+  bool leaves_parts_unset = false;
+  bool is_loss_of_sequences = false;
   // Results depend on no tensor except for its shape, dtype or device, and on no random number.
   bool is_factory = false;
   // A factory that takes a tensor and fills its result with a constant: ones_like(), new_full().
@@ -94,13 +106,14 @@ struct OperatorTraits {
   bool ignores_targets = false;
   // Without influence on the computation: detach, profiler ranges, record_stream.
   bool is_bookkeeping = false;
-  // LibTorch's own operators count each declared write in the version counter.
+  // LibTorch's own operators count their declared writes in the version counter, with few
+  // exceptions: see counts_no_version().
   bool is_aten = false;
   Transfer transfer = Transfer::kNone;
   // Its results are incomplete until wait_tensor() has been called for them.
   bool gives_in_flight = false;
-  bool undeclared = false;
-  // Only with undeclared writes: the argument that determines whether there are any.
+  bool undeclared = false;  // writes to running statistics
+  // Only with these: the argument that determines whether there are any.
   std::optional<std::uint32_t> training_argument;
 
  private:

@@ -94,7 +94,8 @@ auto sorted_keys(const Map& map) {
   return keys;
 }
 
-// Calls `visitor` with each defined tensor in an argument or result, lists included.
+// Calls `visitor` with each defined tensor in an argument or result, lists and dictionaries
+// included.
 template <class Visitor>
 void for_each_tensor(const c10::IValue& value, Visitor&& visitor) {
   if (value.isTensor()) {
@@ -104,6 +105,10 @@ void for_each_tensor(const c10::IValue& value, Visitor&& visitor) {
   } else if (value.isList()) {
     for (const c10::IValue& element : value.toListRef()) {
       for_each_tensor(element, visitor);
+    }
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) {
+      for_each_tensor(entry.value(), visitor);
     }
   }
 }

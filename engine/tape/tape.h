@@ -84,7 +84,12 @@ class Tape {
 
   struct Argument {
     enum class Kind : std::uint8_t { kConstant, kTensor, kTensorList, kOptionalTensorList };
+    Argument(Kind kind, std::uint32_t number, GeometryId geometry, std::uint8_t same_as = 0)
+        : kind(kind), same_as(same_as), number(number), geometry(geometry) {}
     Kind kind;
+    // An operator may take another way if it receives one object twice (is_same): the place, from
+    // 1, of the operator's argument that is the same one; 0 if none is.
+    std::uint8_t same_as;
     std::uint32_t number;  // of the constant or of the value, or the number of elements that follow
     GeometryId geometry;   // of kTensor
   };

@@ -9,15 +9,22 @@ void PendingWrites::settle() {
     Tape::Given* const written = values_.input(value);
     if (written != nullptr && written->kept.alias.defined()) {
       written->kept.version = version_of(written->kept.alias);
+      written->kept.moment = current_write_moment();
     }
   }
   inputs_.clear();
   for (const Write& write : writes_) {
-    if (version_of(write.tensor) == write.version) {
+    const std::int64_t version = version_of(write.tensor);
+    values_[write.after].version = version;
+    if (version == write.version) {
       move_slots(write.before, write.after);
     }
   }
   writes_.clear();
+  for (const auto& [tensor, value] : reshaped_) {
+    values_[value].version = version_of(tensor);
+  }
+  reshaped_.clear();
 }
 
 void PendingWrites::move_slots(TapeValueId from, TapeValueId to) {

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "reprise/engine/tape/tape.h"
@@ -27,6 +28,11 @@ class PendingWrites {
   // The tensor is being written: its memory holds `after` instead of `before`.
   void add(const at::Tensor& tensor, TapeValueId before, TapeValueId after) {
     writes_.push_back({tensor, version_of(tensor), before, after});
+  }
+
+  // The tensor is being reshaped, which counts a version.
+  void add_reshaped(const at::Tensor& tensor, TapeValueId value) {
+    reshaped_.emplace_back(tensor, value);
   }
 
   // The operator has returned.
@@ -48,6 +54,7 @@ class PendingWrites {
   TapeValues& values_;
   std::vector<TapeValueId> inputs_;
   std::vector<Write> writes_;
+  std::vector<std::pair<at::Tensor, TapeValueId>> reshaped_;
 };
 
 }  // namespace reprise::engine_internal

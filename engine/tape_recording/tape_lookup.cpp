@@ -3,8 +3,12 @@
 #include "reprise/engine/tape_recording/tape_lookup.h"
 
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
+
+#include "reprise/hooks/seam/forwarding_engine.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -18,6 +22,14 @@ bool is_leaf_with_gradient(const at::Tensor& tensor) {
 // Parameters belong to the model in any case.
 bool reads_non_owning(const at::Tensor& tensor) {
   return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_non_owning(tensor);
+}
+
+// By a torch::autograd::Function, which counts a version beside that of the operator that wrote.
+bool is_marked_dirty(const at::Tensor& tensor, std::int64_t version) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  const torch::autograd::Node* const node = meta == nullptr ? nullptr : meta->grad_fn_.get();
+  return node != nullptr && !hooks_internal::is_generated(*node) &&
+         version_of(tensor) == version + 1;
 }
 
 bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
@@ -74,6 +86,9 @@ bool TapeLookup::is_written_out_of_sight(TapeValueId value, const at::Tensor& te
   if (is_overwritten && is_whole_storage(tensor)) {
     return false;
   }
+  if (version_of(tensor) > info.version && !is_marked_dirty(tensor, info.version)) {
+    return true;
+  }
   if (info.unfilled_bytes > 0 && !is_overwritten) {
     return true;
   }
@@ -128,6 +143,10 @@ TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,
   if (was.kept.is_mutated()) {
     was.lost = describe_loss(was);
     return values_.add_input(memory, tensor, was.why);
+  }
+  if (is_written_uncounted_since(tensor, was.kept.moment)) {
+    was.lost = TensorMetadata(tensor).to_string() + kWrittenUncounted;
+    return replace(value, memory, tensor, was.why);
   }
   const MemorySample sample = values_[value].sample;
   if (sample == 0 || sample == sample_of(tensor, /*of_all_bytes=*/false)) {

@@ -4,13 +4,14 @@
 // The value of the tape that a tensor's memory holds, and the detection of writes outside the
 // dispatcher.
 //
-// Note [Out of sight]: memory from empty() that is read before operators have filled it has been
-// filled through a pointer. Other results on the CPU are sampled, and compared when they are read,
-// saved, or partly overwritten. Results made of constants alone, as by zeros_like(), are made to be
-// filled, and compared as a whole; on a device, where a comparison would have to synchronise, they
-// count as filled when they are read. A value that was found to be written is a tape input from
-// then on. Slots that look at it hold the written contents, as SavedVariables do without
-// checkpointing.
+// Note [Out of sight]: a value whose version is not the one that its operator left has been written
+// by another thread, whose operators the tape does not see. Memory from empty() that is read before
+// operators have filled it has been filled through a pointer. Other results on the CPU are sampled,
+// and compared when they are read, saved, or partly overwritten. Results made of constants alone,
+// as by zeros_like(), are made to be filled, and compared as a whole; on a device, where a
+// comparison would have to synchronise, they count as filled when they are read. A value that was
+// found to be written is a tape input from then on. Slots that look at it hold the written
+// contents, as SavedVariables do without checkpointing.
 #ifndef REPRISE_ENGINE_TAPE_RECORDING_TAPE_LOOKUP_H_
 #define REPRISE_ENGINE_TAPE_RECORDING_TAPE_LOOKUP_H_
 

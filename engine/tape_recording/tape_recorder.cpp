@@ -68,9 +68,11 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   read_now_.clear();
   targets_now_.clear();
+  objects_now_.clear();
+  first_argument_now_ = static_cast<std::uint32_t>(tape_.arguments.size());
   const absl::Cleanup is_over = [this] { saved_now_.clear(); };
   Tape::Operator op{.op = call.op};
-  op.first_argument = static_cast<std::uint32_t>(tape_.arguments.size());
+  op.first_argument = first_argument_now_;
   op.ordinal = calls_++;
   if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_bypassed() ||
       hooks_internal::current_backward() != backward_ || !encode_arguments(call)) {
@@ -102,7 +104,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   run_next(call);
   if (commit(call, std::move(op), written, memory)) {
-    if (draw) {
+    if (draw && (traits.is_random || !draw->before.is_current())) {
       draws_.end(*draw);
       tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
       tape_.random.push_back(std::move(*draw));
@@ -148,7 +150,7 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
 
 // No replay runs the operator, so its inputs do not count as read.
 void TapeRecorder::leave_out(const Tape::Operator& op) {
-  tape_.arguments.resize(op.first_argument);
+  tape_.arguments.erase(tape_.arguments.begin() + op.first_argument, tape_.arguments.end());
   for (const TapeValueId value : read_now_) {
     values_[value].is_read = false;
   }
@@ -202,12 +204,27 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
 void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
   // LibTorch wraps numbers into tensors, and releases these, outside the dispatcher.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    tape_.arguments.push_back({Kind::kConstant, tables_.constant(tensor), GeometryId()});
+    tape_.arguments.emplace_back(Kind::kConstant, tables_.constant(tensor), GeometryId());
     return;
   }
   const Tape::Tensor found = look_up(tensor, use);
   values_[found.value].is_statistics = false;
-  tape_.arguments.push_back({Kind::kTensor, found.value.number(), found.geometry});
+  const auto place = static_cast<std::uint32_t>(tape_.arguments.size());
+  tape_.arguments.emplace_back(Kind::kTensor, found.value.number(), found.geometry,
+                               place_of_same(tensor, place));
+}
+
+std::uint8_t TapeRecorder::place_of_same(const at::Tensor& tensor, std::uint32_t place) {
+  constexpr std::uint32_t kMost = 255;
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  for (const auto& [other, other_place] : objects_now_) {
+    if (other == impl) {
+      const std::uint32_t ordinal = other_place - first_argument_now_ + 1;
+      return static_cast<std::uint8_t>(ordinal <= kMost ? ordinal : 0);
+    }
+  }
+  objects_now_.emplace_back(impl, place);
+  return 0;
 }
 
 bool TapeRecorder::is_unset(const at::Tensor& tensor) const {
@@ -251,6 +268,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
       const TapeValueId value = values_.add_made(memory, tensor, index);
       TapeValues::Info& info = values_[value];
       info.has_unset_parts = leaves_parts_unset(call, tensor);
+      info.version = version_of(tensor);
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);

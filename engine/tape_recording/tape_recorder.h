@@ -19,9 +19,11 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -103,6 +105,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool encode(const c10::IValue& argument, Use use);
   bool encode_arguments(const OperatorCall& call);
   void encode_tensor(const at::Tensor& tensor, Use use);
+  std::uint8_t place_of_same(const at::Tensor& tensor, std::uint32_t place);
 
   // Storages and values.
   Tape::Tensor look_up(const at::Tensor& tensor, Use use);
@@ -171,13 +174,16 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   const int backward_;  // the backward in which the region runs, or -1
   const std::thread::id thread_ = std::this_thread::get_id();
   std::uint32_t calls_ = 0;
+  std::uint32_t first_argument_now_ = 0;
   DrawRecorder draws_;
   bool has_transfers_ = false;
   bool arrives_later_now_ = false;  // the running operator's results: no store may read them yet
   bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
-  std::vector<Written> targets_now_;    // of the operator that runs
+  absl::InlinedVector<std::pair<const c10::TensorImpl*, std::uint32_t>, 8>
+      objects_now_;  // among the arguments of the operator that runs, with their places on the tape
+  std::vector<Written> targets_now_;  // of the operator that runs
 };
 
 }  // namespace reprise::engine_internal

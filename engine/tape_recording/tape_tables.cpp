@@ -22,7 +22,9 @@ std::uint32_t TapeTables::constant(const c10::IValue& value) {
       return known->second;
     }
   }
-  tape_.constants.push_back(value);
+  // A list may be the caller's, who may change it.
+  const bool is_shared_list = value.isList() && value.use_count() > 1;
+  tape_.constants.push_back(is_shared_list ? value.deepcopy() : value);
   return next;
 }
 

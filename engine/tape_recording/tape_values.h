@@ -40,6 +40,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     std::int64_t bytes = 0;
     MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
     std::int64_t saved_at_version = -1;
+    std::int64_t version = 0;  // of a value that an operator of the tape made, when it had run
   };
   struct Memory {
     TapeValueId current;

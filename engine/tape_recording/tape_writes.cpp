@@ -212,6 +212,7 @@ void TapeRecorder::run_reshaping(const OperatorCall& call, const std::vector<Wri
   for (std::size_t i = 0; i < written.size(); ++i) {
     const Written& write = written[i];
     pending_writes_.add_input(write.before);  // likewise
+    pending_writes_.add_reshaped(write.tensor, write.before);
     if (TapeValues::key_of(write.tensor) == write.memory && bytes_of(write) != bytes[i]) {
       prepare_unseen_write(nullptr, write);
       pending_writes_.add_input(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));

@@ -41,13 +41,20 @@ at::Tensor TapeReplay::look_at(const Tape::Tensor& tensor) {
 
 // An argument that is only read may be the value's own tensor if its geometry is that of forward's.
 at::Tensor TapeReplay::argument_from(const Tape::Tensor& tensor) {
-  if (written_.empty() && tensor.geometry != Tape::kNone) {
-    const Base& base = base_of(tensor.value);
-    if (base.shift == 0 && tape_.geometries[tensor.geometry].is_of(base.tensor)) {
-      return base.tensor;
-    }
+  const bool is_written = std::any_of(written_.begin(), written_.end(), [&](const auto& entry) {
+    return entry.first == tensor.value;
+  });
+  if (is_written) {
+    return look_at(tensor);
   }
-  return look_at(tensor);
+  const Base& base = base_of(tensor.value);
+  if (base.is_overwritten) {
+    fail_mutated(c10::str("a tensor from outside the region, ",
+                          TensorMetadata(base.tensor).to_string(), kWrittenUncounted));
+  }
+  const bool is_whole = written_.empty() && tensor.geometry != Tape::kNone && base.shift == 0 &&
+                        tape_.geometries[tensor.geometry].is_of(base.tensor);
+  return is_whole ? base.tensor : look_at(tensor);
 }
 
 const TapeReplay::Base& TapeReplay::base_of(TapeValueId value) {
@@ -76,7 +83,11 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
   if (given.geometry != Tape::kNone) {
     tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
   }
-  return {tensor, shift_of(tensor, given.geometry), version_of(tensor)};
+  // Saved tensors are then as they are without checkpointing.
+  const bool is_overwritten = given.why == Why::kOutside && !record_.allow_external_mutation &&
+                              !given.parameter.defined() &&
+                              is_written_uncounted_since(tensor, given.kept.moment);
+  return {tensor, shift_of(tensor, given.geometry), version_of(tensor), is_overwritten};
 }
 
 std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry) const {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/inlined_vector.h"
 #include "reprise/engine/ambient/boundary.h"
 #include "reprise/engine/ambient/recomputing_scope.h"
 #include "reprise/engine/errors.h"
@@ -256,11 +257,29 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
 }
 
 void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& stack) {
+  absl::InlinedVector<c10::TensorImpl*, 8> objects;  // by argument; the stack holds them
   const auto tensor_at = [&](std::uint32_t i) {
+    objects.resize(i - op.first_argument + 1);
     const Tape::Argument& argument = tape_.arguments[i];
-    return argument.kind == Kind::kConstant
-               ? tape_.constants[argument.number]
-               : argument_from({TapeValueId(argument.number), argument.geometry});
+    if (argument.kind == Kind::kConstant) {
+      return tape_.constants[argument.number];
+    }
+    const Tape::Tensor recorded{TapeValueId(argument.number), argument.geometry};
+    at::Tensor tensor =
+        argument.same_as == 0
+            ? argument_from(recorded)
+            : at::Tensor(
+                  c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+                      objects[argument.same_as - 1]));
+    const auto is_other = [&] {
+      return std::find(objects.begin(), objects.end(), tensor.unsafeGetTensorImpl()) !=
+             objects.end();
+    };
+    if (argument.same_as == 0 && is_other()) {
+      tensor = look_at(recorded);  // two objects in forward
+    }
+    objects.back() = tensor.unsafeGetTensorImpl();
+    return c10::IValue(std::move(tensor));
   };
   for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
     const Tape::Argument& argument = tape_.arguments[i];

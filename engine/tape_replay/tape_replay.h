@@ -62,6 +62,7 @@ class TapeReplay {
     at::Tensor tensor;
     std::int64_t shift = 0;
     std::int64_t version = 0;
+    bool is_overwritten = false;  // a slot may have it, an operator may not read it
   };
   struct Work {
     Base base;

@@ -54,10 +54,15 @@ MemorySample sample_elements(const at::Tensor& tensor) {
   std::array<std::byte, kMost * sizeof(c10::complex<double>)> sample;
   const std::size_t bytes = tensor.itemsize();
   const std::int64_t steps = std::min(last, kMost - 1);
+  const bool is_contiguous = tensor.is_contiguous();
+  const auto place_of = [&](std::int64_t index) {
+    return is_contiguous ? static_cast<std::size_t>(tensor.storage_offset() + index) * bytes
+                         : place_of_element(tensor, index);
+  };
   for (std::int64_t i = 0; i <= steps; ++i) {
     const std::int64_t index = steps == 0 ? 0 : i * last / steps;
-    std::memcpy(sample.data() + static_cast<std::size_t>(i) * bytes,
-                memory + place_of_element(tensor, index), bytes);
+    std::memcpy(sample.data() + static_cast<std::size_t>(i) * bytes, memory + place_of(index),
+                bytes);
   }
   return XXH3_64bits(sample.data(), static_cast<std::size_t>(steps + 1) * bytes) | 1;
 }

@@ -25,10 +25,14 @@ constexpr Provenance kChanged = 0x9a3c51f7;
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
   memory_.start(forward_.freed());
+  find_uncounted(inputs);
   made_.reserve(inputs.size() + forward_.operators.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     if (!input.defined() || !ProvenanceMap::is_followed(input)) {
+      if (input.defined() && ProvenanceMap::is_object(input)) {
+        made_.add_object(input);
+      }
       continue;
     }
     made_.add_input(input, forward_.input_numbers[i],
@@ -40,6 +44,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   matched_.reset();
   change_.reset();
+  changed_memory_ = nullptr;
   if (traits.is_view) {
     const bool is_opaque = ProvenanceMap::views_opaque(call);
     inner_->intercept(call);
@@ -272,7 +277,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   for (std::size_t i = 0; i < count && !change_; ++i) {
     const at::Tensor& tensor = *described.outside[i];
     const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
-    const StorageId memory = outside.storage._unsafe_get_target();
+    const StorageId memory = outside.memory();
     if (memory_.note_read(tensor, memory, reads[i].writes) || !checks_outside_) {
       continue;
     }
@@ -284,7 +289,11 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     if (memory != storage_id_of(tensor)) {
       if (outside.is_alive) {
         report(", in other memory than the tensor that forward read there");
+      } else if (outside.sample != 0 && !outside.is_unidentified && !outside.is_wrapped &&
+                 is_dense_cpu(tensor) && sample_elements(tensor) != outside.sample) {
+        report(", with other values than the tensor that forward read there, which is gone");
       }
+      changed_memory_ = change_ ? storage_id_of(tensor) : nullptr;
     } else if (version != reads[i].version) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
     }
@@ -293,6 +302,44 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
       report(is_wrapped(tensor) ? ", whose memory (from_blob) holds" : ", whose memory holds",
              " other values than forward read there");
     }
+  }
+  if (!uncounted_.empty()) {
+    compare_uncounted(call);
+  }
+}
+
+void ReplayWatch::find_uncounted(std::span<const at::Tensor> inputs) {
+  if (!checks_outside_ || current_write_moment() == forward_.first_moment) {
+    return;
+  }
+  const auto look_up = [this](const c10::StorageImpl* storage) {
+    const auto last = last_uncounted_write(storage);
+    if (last && is_after(*last, forward_.first_moment)) {
+      uncounted_.emplace(storage, *last);
+    }
+  };
+  for (const at::Tensor& input : inputs) {
+    look_up(input.defined() ? storage_of(input) : nullptr);
+  }
+  for (const WatchedForward::Outside& outside : forward_.outside) {
+    look_up(outside.storage._unsafe_get_target());
+  }
+}
+
+void ReplayWatch::compare_uncounted(const OperatorCall& call) {
+  const OperatorTraits& traits = call.traits;
+  for (std::uint32_t index = 0; index < call.arguments().size(); ++index) {
+    if (traits.may_write(index)) {
+      continue;  // of statistics that it reads, forward has a copy
+    }
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      const auto last = uncounted_.find(storage_id_of(tensor));
+      if (last != uncounted_.end() && !change_ && !memory_.is_filled(last->first) &&
+          !memory_.hides(tensor) && is_after(last->second, forward_.operators[*matched_].moment)) {
+        change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                           TensorMetadata(tensor).to_string(), kWrittenUncounted);
+      }
+    });
   }
 }
 

@@ -52,6 +52,8 @@ class ReplayWatch final : public OperatorInterceptor {
   // About the operator that runs now.
   // Returns an error message if it reads a tensor from outside that differs from forward's.
   const std::optional<std::string>& change() const { return change_; }
+  // Returns the memory of that tensor, if it is another tensor; null otherwise.
+  StorageId changed_memory() const { return changed_memory_; }
   // Returns forward's host read; null if it read no tensors from outside.
   const std::vector<c10::IValue>* host_read_of_forward() const;
   // Forward still runs and has not reached it; or forward has no such operator, which its saved
@@ -91,6 +93,8 @@ class ReplayWatch final : public OperatorInterceptor {
   std::uint32_t new_origin(std::string description, bool is_accumulated = false);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
+  void find_uncounted(std::span<const at::Tensor> inputs);
+  void compare_uncounted(const OperatorCall& call);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
 
   const WatchedForward& forward_;
@@ -100,10 +104,13 @@ class ReplayWatch final : public OperatorInterceptor {
   OperatorInterceptor* inner_ = nullptr;
   ProvenanceMap made_;
   WrappedWrites writes_;
+  // Memory of inputs and from outside, written since forward began. See Note [Uncounted writes].
+  absl::flat_hash_map<StorageId, WriteMoment> uncounted_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators
   std::optional<std::uint32_t> matched_;
   std::optional<std::string> change_;
+  StorageId changed_memory_ = nullptr;
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   // By generator, each retained.
   absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;

@@ -38,12 +38,24 @@ WatchedForward::WatchedForward(std::span<const at::Tensor> inputs, std::int64_t 
     input_storages.push_back(is_followed ? weak_storage_of(input) : no_storage());
     if (is_followed) {
       made_.add_input(input, number, 0);
+    } else if (input.defined() && ProvenanceMap::is_object(input)) {
+      made_.add_object(input);
     }
   }
 }
 
+WatchedForward::Outside::Outside(const at::Tensor& tensor)
+    : storage(weak_storage_of(tensor)),
+      object(ProvenanceMap::is_object(tensor)
+                 ? tensor.getIntrusivePtr()
+                 : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()),
+      sample(!(tensor.is_leaf() && tensor.requires_grad()) && is_dense_cpu(tensor)
+                 ? sample_elements(tensor)
+                 : 0),
+      is_wrapped(engine_internal::is_wrapped(tensor)) {}
+
 bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
-  if (is_non_owning(tensor)) {
+  if (tensor.has_storage() && is_non_owning(tensor)) {
     return true;
   }
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -92,7 +104,7 @@ std::vector<StorageId> WatchedForward::freed() const {
 void WatchedForward::complete() {
   is_complete = true;
   for (Outside& each : outside) {
-    each.is_alive = !each.is_unidentified && !each.storage.expired();
+    each.is_alive = !each.is_unidentified && each.exists();
   }
   left = made_.take_alive();
   for (const auto& input : input_storages) {
@@ -165,7 +177,8 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   const ProvenanceMap::Call described = made.call_of(call);
   const auto index = static_cast<std::uint32_t>(forward_.operators.size());
   forward_.operators.push_back({described.hash, &call.op.operator_name(),
-                                static_cast<std::uint32_t>(forward_.reads.size())});
+                                static_cast<std::uint32_t>(forward_.reads.size()),
+                                current_write_moment()});
   note_reads(described);
   if (!traits.written_arguments.empty()) {
     note_targets(call);
@@ -176,6 +189,8 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   }
   made.note_writes(call, described, ProvenanceMap::kNone);
   const at::Generator generator = generator_of(call);
+  const std::uint64_t position =
+      traits.may_draw && generator.defined() ? position_of(generator) : 0;
   if (generator.defined()) {
     note_generator(generator);
   }
@@ -184,7 +199,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   const bool is_read_of_outside = traits.is_host_read && !described.outside.empty() &&
                                   described.outside.size() == described.arguments.size();
   pass_on(call, outer_);
-  if (generator.defined()) {
+  if (generator.defined() && (traits.is_random || position_of(generator) != position)) {
     forward_.positions.emplace(index, position_of(generator));
   }
   if (!wrapped.empty()) {
@@ -205,8 +220,7 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
     const auto [number, is_new] =
         forward_.number_of_outside_.try_emplace(storage_id_of(*tensor), next);
     if (is_new) {
-      forward_.outside.push_back({weak_storage_of(*tensor), forward_.is_unidentified(*tensor),
-                                  is_wrapped(*tensor), false});
+      forward_.outside.emplace_back(*tensor).is_unidentified = forward_.is_unidentified(*tensor);
     }
     const bool is_sampled =
         forward_.outside[number->second].is_wrapped ||

@@ -11,6 +11,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/operator_name.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <atomic>
@@ -25,6 +27,7 @@
 #include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/engine/outside/written_memory.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/watch/wrapped_memory.h"
@@ -44,6 +47,7 @@ class WatchedForward {
     Provenance hash;
     const c10::OperatorName* name;
     std::uint32_t first_read;
+    WriteMoment moment;  // when it was about to run
   };
   // A read of a tensor from outside.
   struct Read {
@@ -59,13 +63,25 @@ class WatchedForward {
     std::uint32_t element;  // of a list
     at::Tensor state;
   };
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Outside {
+    explicit Outside(const at::Tensor& tensor);
+    StorageId memory() const {
+      return storage._unsafe_get_target() != nullptr
+                 ? static_cast<StorageId>(storage._unsafe_get_target())
+                 : object._unsafe_get_target();
+    }
+    bool exists() const { return !storage.expired() || !object.expired(); }
+
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    bool is_unidentified;
+    WeakTensor object;  // null unless it is sparse or nested
+    // Of its elements at the first read. 0 for parameters, and on devices.
+    MemorySample sample;
+    bool is_unidentified = false;
     bool is_wrapped;
     // Whether it existed when forward ended. Otherwise the region may have made it itself, outside
     // the dispatcher, and makes another one in a replay.
-    bool is_alive;
+    bool is_alive = false;
   };
 
   // Forward has ended.
@@ -95,6 +111,7 @@ class WatchedForward {
   absl::flat_hash_map<std::uint32_t, std::uint64_t> positions;
 
   bool is_complete = false;
+  const WriteMoment first_moment = current_write_moment();
 
   // The number of each input in hashes: that of the first with the same memory.
   std::vector<std::uint32_t> input_numbers;

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tensors from outside that have no memory to be followed by (sparse, nested), and ones that are
+// gone when forward ends: replaced or changed, they are an error.
+#include <deque>
+#include <memory>
+
+#include "reprise/engine/checkpoint_scope.h"
+#include "reprise/engine/errors.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::outside_objects_test {
+namespace {
+
+enum class Kind { kCoo, kCsr, kNested };
+enum class Change { kNone, kReplaced, kInPlace };
+
+at::Tensor matrix(Kind kind) {
+  const at::Tensor dense = at::rand({6, 6}) + 0.1;
+  if (kind == Kind::kCoo) {
+    return dense.to_sparse();
+  }
+  return kind == Kind::kCsr
+             ? dense.to_sparse_csr()
+             : at::_nested_tensor_from_tensor_list({at::rand({2, 6}), at::rand({3, 6})});
+}
+
+at::Tensor layer_of(const at::Tensor& m, const at::Tensor& t) {
+  return m.is_nested() ? at::nested_to_padded_tensor(at::linear(m, t.sin()), 0.0).sin()
+                       : at::mm(m, t.sin()).sin();
+}
+
+enum class Form { kPlain, kFunction, kScope };
+
+// The gradient, when the matrix has been changed after forward.
+at::Tensor gradient(Form form, Kind kind, bool is_argument, Change change) {
+  torch::manual_seed(0);
+  const auto held = std::make_shared<at::Tensor>(matrix(kind));
+  const at::Tensor other = matrix(kind);
+  const at::Tensor x = leaf(kind == Kind::kNested ? at::IntArrayRef{6, 6} : at::IntArrayRef{6, 3});
+  const auto code = [=](const at::Tensor& t, const at::Tensor& m) {
+    return layer_of(is_argument ? m : *held, t);
+  };
+  at::Tensor y;
+  if (form == Form::kFunction) {
+    y = checkpoint(code, x, is_argument ? *held : at::Tensor());
+  } else if (form == Form::kScope) {
+    const CheckpointScope scope;
+    y = code(x, *held);
+  } else {
+    y = code(x, *held);
+  }
+  if (change == Change::kReplaced) {
+    *held = other;
+  } else if (change == Change::kInPlace) {
+    const at::NoGradGuard no_grad;
+    held->mul_(2);
+  }
+  return torch::autograd::grad({y.sum()}, {x})[0];
+}
+
+class OutsideObjectsTest : public ConformanceTest {
+ protected:
+  static constexpr Kind kKinds[] = {Kind::kCoo, Kind::kCsr, Kind::kNested};
+};
+
+TEST_F(OutsideObjectsTest, AreAsInPlain) {
+  for (const Kind kind : kKinds) {
+    for (const bool is_argument : {false, true}) {
+      SCOPED_TRACE(static_cast<int>(kind));
+      const at::Tensor plain = gradient(Form::kPlain, kind, is_argument, Change::kNone);
+      for (const Form form : {Form::kFunction, Form::kScope}) {
+        EXPECT_TRUE(bitwise_equal(gradient(form, kind, is_argument, Change::kNone), plain));
+      }
+    }
+  }
+}
+
+TEST_F(OutsideObjectsTest, AreAnErrorIfReplaced) {
+  for (const Kind kind : kKinds) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    const at::Tensor plain = gradient(Form::kPlain, kind, false, Change::kNone);
+    EXPECT_THROW(gradient(Form::kFunction, kind, false, Change::kReplaced), MutationError);
+    EXPECT_TRUE(bitwise_equal(gradient(Form::kScope, kind, false, Change::kReplaced), plain));
+  }
+}
+
+TEST_F(OutsideObjectsTest, AreAnErrorIfChangedInPlace) {
+  for (const Kind kind : kKinds) {
+    for (const bool is_argument : {false, true}) {
+      SCOPED_TRACE(static_cast<int>(kind));
+      EXPECT_ANY_THROW(gradient(Form::kFunction, kind, is_argument, Change::kInPlace));
+      EXPECT_ANY_THROW(gradient(Form::kScope, kind, is_argument, Change::kInPlace));
+    }
+  }
+}
+
+// Made in each run anew.
+TEST_F(OutsideObjectsTest, AreNoneIfTheRegionMakesThem) {
+  expect_as_plain([](const auto& run) {
+    const at::Tensor dense = at::rand({6, 6});
+    const at::Tensor x = at::randn({6, 3}).requires_grad_();
+    Tensors results;
+    for (const bool csr : {false, true}) {
+      const at::Tensor y = run(
+          [&](const at::Tensor& t) {
+            const at::Tensor m = csr ? dense.to_sparse_csr() : dense.to_sparse();
+            return (at::mm(m, t.sin()) + at::mm(m.detach(), t.cos())).sin();
+          },
+          x);
+      results.push_back(torch::autograd::grad({y.sum()}, {x})[0]);
+    }
+    return results;
+  });
+}
+
+TEST_F(OutsideObjectsTest, AreAnErrorIfTakenFromAQueue) {
+  for (const bool is_owned : {false, true}) {
+    for (const bool is_saved : {false, true}) {
+      std::deque<at::Tensor> queue = {at::randn({8}), at::randn({8})};
+      const at::Tensor owner = is_owned ? queue.front() : at::Tensor();
+      const at::Tensor x = leaf({8});
+      const at::Tensor y = checkpoint(
+          [&queue, is_saved](const at::Tensor& t) {
+            const at::Tensor m = queue.front();
+            queue.pop_front();
+            return is_saved ? (t * m).sin() : (t + m).sin();
+          },
+          x);
+      EXPECT_THROW(y.sum().backward(), MutationError) << is_owned << is_saved;
+    }
+  }
+}
+
+// An equal one is as good.
+TEST_F(OutsideObjectsTest, AreNoErrorIfTheQueueHasTheSameAgain) {
+  const at::Tensor value = at::randn({8});
+  std::deque<at::Tensor> queue = {value.clone(), value.clone()};
+  const at::Tensor x = leaf({8});
+  const at::Tensor y = checkpoint(
+      [&queue](const at::Tensor& t) {
+        const at::Tensor m = queue.front();
+        queue.pop_front();
+        return (t + m).sin();
+      },
+      x);
+  EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], (x + value).cos()));
+}
+
+// A compressed sparse tensor owns the graph of the values that it was made of.
+TEST_F(OutsideObjectsTest, LeaveNothingIfAnInnerScopeDropsThem) {
+  const at::Tensor x = leaf({6, 8});
+  const at::Tensor rows = torch::tensor({0, 1, 1, 2, 2, 3, 3}, at::kLong);
+  const at::Tensor columns = torch::tensor({1, 2, 0}, at::kLong);
+  const CheckpointScope outer;
+  const at::Tensor y = x.sin();
+  at::Tensor unused;
+  {
+    const CheckpointScope inner;
+    unused =
+        at::sparse_compressed_tensor(rows, columns, y.sin().select(0, 0).narrow(0, 0, 3), {6, 8},
+                                     at::TensorOptions(at::kFloat).layout(at::kSparseCsr))
+            .to_dense();
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing::outside_objects_test

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Writes that no version counter shows count for those who have read the memory before: plain
+// autograd's gradient, or an error that names the cause.
+#include "reprise/engine/operators/uncounted_writes.h"
+
+#include <thread>
+
+#include "reprise/engine/checkpoint_scope.h"
+#include "reprise/engine/errors.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::uncounted_writes_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+void add_to(const at::Tensor& x, at::Tensor target) {
+  for (std::int64_t i = 0; i < target.numel(); ++i) {
+    target.mutable_data_ptr<float>()[i] += x.const_data_ptr<float>()[i];
+  }
+}
+
+TORCH_LIBRARY(reprise_uncounted_writes_test, library) {
+  library.def("add_to(Tensor x, Tensor(a!) target) -> ()",
+              torch::dispatch(c10::DispatchKey::CPU, &add_to));
+}
+
+void batch_norm(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& variance) {
+  at::batch_norm(x, {}, {}, mean, variance, /*training=*/true, 0.1, 1e-5, false);
+}
+
+void fused_update(const at::Tensor& parameter, const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  at::_fused_sgd_({parameter}, {gradient}, {}, 0.0, 0.0, 0.1, 0.0, false, false, true);
+}
+
+void add_by_own_operator(const at::Tensor& x, const at::Tensor& target) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("reprise_uncounted_writes_test::add_to", "")
+                             .typed<void(const at::Tensor&, at::Tensor)>();
+  op.call(x, target);
+}
+
+// What is written after a region has read it, and by which operator.
+struct Writer {
+  const char* name;
+  std::function<void(const at::Tensor& x, const at::Tensor& target)> write;
+};
+
+class UncountedWritesTest : public ConformanceTest, public ::testing::WithParamInterface<Writer> {
+ protected:
+  at::Tensor x = leaf({6, 8});
+  at::Tensor target = at::ones({8});
+
+  void TearDown() override {
+    x.reset();
+    target.reset();
+    ConformanceTest::TearDown();
+  }
+
+  at::Tensor read(const at::Tensor& t) const { return t.sin() * (target + 1).exp(); }
+  void write() const { GetParam().write(at::randn({6, 8}), target); }
+  at::Tensor gradient(const at::Tensor& y) const {
+    return torch::autograd::grad({y.square().sum()}, {x})[0];
+  }
+  at::Tensor plain() const { return gradient(read(x)); }
+  auto complains() const {
+    return ThrowsMessage<MutationError>(HasSubstr("an operator that counts no version"));
+  }
+};
+
+TEST_P(UncountedWritesTest, AfterFunctionIsAnError) {
+  const at::Tensor y = checkpoint([&](const at::Tensor& t) { return read(t); }, x);
+  write();
+  EXPECT_THAT([&] { gradient(y); }, complains());
+}
+
+TEST_P(UncountedWritesTest, AfterScopeIsAnError) {
+  at::Tensor y;
+  {
+    const CheckpointScope scope;
+    y = read(x);
+  }
+  write();
+  EXPECT_THAT([&] { gradient(y); }, complains());
+}
+
+TEST_P(UncountedWritesTest, InALaterRegionIsAnError) {
+  const at::Tensor y = checkpoint([&](const at::Tensor& t) { return read(t); }, x);
+  const at::Tensor z = checkpoint(
+      [&](const at::Tensor& t) {
+        write();
+        return t.cos();
+      },
+      y);
+  EXPECT_THAT([&] { gradient(z); }, complains());
+}
+
+TEST_P(UncountedWritesTest, LaterInTheFunctionIsAnError) {
+  const at::Tensor y = checkpoint(
+      [&](const at::Tensor& t) {
+        at::Tensor result = read(t);
+        write();
+        return result;
+      },
+      x);
+  EXPECT_THAT([&] { gradient(y); }, complains());
+}
+
+TEST_P(UncountedWritesTest, LaterInTheScopeFindsTheEarlierValues) {
+  const at::Tensor expected = plain();
+  at::Tensor y;
+  {
+    const CheckpointScope scope;
+    y = read(x);
+    write();
+  }
+  EXPECT_TRUE(bitwise_equal(gradient(y), expected));
+}
+
+TEST_P(UncountedWritesTest, BeforeTheReadAreNone) {
+  write();
+  const at::Tensor expected = plain();
+  const at::Tensor y = checkpoint([&](const at::Tensor& t) { return read(t); }, x);
+  EXPECT_TRUE(bitwise_equal(gradient(y), expected));
+  at::Tensor z;
+  {
+    const CheckpointScope scope;
+    z = read(x);
+  }
+  EXPECT_TRUE(bitwise_equal(gradient(z), expected));
+}
+
+TEST_P(UncountedWritesTest, OfOtherMemoryAreNone) {
+  const at::Tensor expected = plain();
+  const at::Tensor y = checkpoint([&](const at::Tensor& t) { return read(t); }, x);
+  GetParam().write(at::randn({6, 8}), at::ones({8}));
+  EXPECT_TRUE(bitwise_equal(gradient(y), expected));
+}
+
+TEST_P(UncountedWritesTest, OfOtherThreadsAreSeen) {
+  const at::Tensor y = checkpoint([&](const at::Tensor& t) { return read(t); }, x);
+  std::thread([&] { write(); }).join();
+  EXPECT_THAT([&] { gradient(y); }, complains());
+}
+
+TEST_P(UncountedWritesTest, ToAnArgumentAreAnErrorIfItIsRead) {
+  const at::Tensor y = checkpoint(
+      [](const at::Tensor& t, const at::Tensor& m) { return t.sin() * (m + 1).exp(); }, x, target);
+  write();
+  EXPECT_THAT([&] { gradient(y); }, complains());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    By, UncountedWritesTest,
+    ::testing::Values(
+        Writer{"BatchNorm", [](const at::Tensor& x,
+                               const at::Tensor& target) { batch_norm(x, target, at::ones({8})); }},
+        Writer{"LegitBatchNorm",
+               [](const at::Tensor& x, const at::Tensor& target) {
+                 at::Tensor mean = target, variance = at::ones({8});
+                 at::_native_batch_norm_legit(x, {}, {}, mean, variance, true, 0.1, 1e-5);
+               }},
+        Writer{"FusedOptimizer",
+               [](const at::Tensor& x, const at::Tensor& target) { fused_update(target, x[0]); }},
+        Writer{"OwnOperator", [](const at::Tensor& x,
+                                 const at::Tensor& target) { add_by_own_operator(x, target); }}),
+    [](const auto& info) { return info.param.name; });
+
+// Batch norms in regions that share their statistics, as in two forwards before a backward.
+TEST(UncountedWritesOfStatisticsTest, DoNotDisturbBatchNorms) {
+  const auto run = [](bool in_regions, bool training) {
+    const at::Tensor mean = at::zeros({8}), variance = at::ones({8});
+    at::manual_seed(3);
+    const at::Tensor x = at::randn({6, 8}).requires_grad_();
+    const auto layer = [&](const at::Tensor& t) {
+      return at::batch_norm(t.sin(), {}, {}, mean, variance, training, 0.1, 1e-5, false).exp();
+    };
+    at::Tensor sum = at::zeros({});
+    for (int i = 0; i < 2; ++i) {
+      sum = sum + (in_regions ? checkpoint(layer, x) : layer(x)).sum();
+      const CheckpointScope scope;
+      sum = sum + layer(x).sum();
+    }
+    sum.backward();
+    return std::vector<at::Tensor>{x.grad(), mean, variance};
+  };
+  for (const bool training : {false, true}) {
+    const auto plain = run(false, training), regions = run(true, training);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_TRUE(bitwise_equal(plain[i], regions[i])) << training << ' ' << i;
+    }
+  }
+}
+
+// A batch norm in evaluation saves its statistics; plain backward finds the updated ones.
+TEST(UncountedWritesOfStatisticsTest, LeaveSavedStatisticsAsInPlain) {
+  const auto gradient = [](int how) {
+    const at::Tensor mean = at::zeros({8}), variance = at::ones({8});
+    at::manual_seed(3);
+    const at::Tensor x = at::randn({6, 8}).requires_grad_();
+    const auto layer = [&](const at::Tensor& t) {
+      return at::batch_norm(t.sin(), {}, {}, mean, variance, /*training=*/false, 0.1, 1e-5, false)
+          .exp();
+    };
+    at::Tensor y;
+    if (how == 0) {
+      y = layer(x);
+    } else if (how == 1) {
+      y = checkpoint(layer, x);
+    } else {
+      const CheckpointScope scope;
+      y = layer(x);
+    }
+    batch_norm(x.detach(), mean, variance);
+    return torch::autograd::grad({y.sum()}, {x})[0];
+  };
+  EXPECT_TRUE(bitwise_equal(gradient(1), gradient(0)));
+  EXPECT_TRUE(bitwise_equal(gradient(2), gradient(0)));
+}
+
+TEST(UncountedWriteMomentTest, OrdersMomentsAcrossTheirEnd) {
+  using engine_internal::is_after;
+  EXPECT_TRUE(is_after(2, 1));
+  EXPECT_FALSE(is_after(1, 1));
+  EXPECT_TRUE(is_after(1, 0xffffffffU));
+  EXPECT_FALSE(is_after(0xffffffffU, 1));
+}
+
+}  // namespace
+}  // namespace reprise::testing::uncounted_writes_test
