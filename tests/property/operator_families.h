@@ -56,10 +56,14 @@ struct Family {
   bool must_be_freed = false;
 };
 
+// Without those that wait for their repair. REPRISE_PROGRAM_FAMILIES=sin,packed gru has these
+// alone.
 const std::vector<Family>& families();
 
 // In the files that have them.
 std::vector<Family> arithmetic_families();
+std::vector<Family> further_arithmetic_families();
+std::vector<Family> further_layer_families();
 std::vector<Family> shape_families();
 std::vector<Family> layer_families();
 std::vector<Family> writing_families();

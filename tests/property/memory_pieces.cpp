@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Pieces that use memory again: workspaces, tables that the first call makes, weights that are
+// gathered into freed memory or streamed through a few slots, memory that is filled through
+// pointers.
+#include <ATen/native/Resize.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <cstring>
+
+#include "tests/property/piece.h"
+#include "tests/property/random_program.h"
+
+namespace reprise::testing {
+namespace memory_pieces {
+
+using T = at::Tensor;
+
+// Reads that save nothing of the buffer, so that plain code may fill it again.
+T read(std::size_t variant, const T& x, const T& from) {
+  switch (variant) {
+    case 0:
+      return x * from.clone();
+    case 1:
+      return (x + from).sin();
+    case 2:
+      return x * (from + 1);
+    case 3:
+      return at::cat({from.narrow(0, 0, 2), x.narrow(0, 2, 2)}).exp();
+    case 4:
+      return x * from.sum();
+    default:
+      return x * from.narrow(1, 1, 3).repeat({1, 2}) + from.max();
+  }
+}
+constexpr std::size_t kReads = 6;
+
+class Workspaces : public Piece {
+ public:
+  explicit Workspaces(PieceRandom& random)
+      : fill_(pick(random, 7)), read_(pick(random, kReads)), takes_turns_(pick(random, 2) == 0) {}
+
+  T run(const T& x, std::size_t call) override {
+    T& slot = slots_[takes_turns_ ? call % 2 : 0];
+    fill(slot, x.detach());
+    return read(read_, x, slot);
+  }
+
+ private:
+  void fill(T& slot, const T& x) const {
+    const torch::NoGradGuard no_grad;
+    switch (fill_) {
+      case 0:
+        slot.copy_(x).mul_(3);
+        return;
+      case 1:
+        at::mul_out(slot, x, x);
+        return;
+      case 2:
+        slot.zero_().add_(x, 0.5);
+        return;
+      case 3:
+        slot.fill_(0.25);
+        slot.select(0, 1).copy_(x[2]);
+        return;
+      case 4:
+        slot.bernoulli_(0.5).div_(0.5);
+        return;
+      case 5:
+        slot.data().copy_(x);
+        return;
+      default:
+        slot.normal_().add_(x);
+    }
+  }
+
+  const std::size_t fill_;
+  const std::size_t read_;
+  const bool takes_turns_;
+  std::array<T, 2> slots_ = {buffer(at::zeros({4, 6})), buffer(at::empty({4, 6}).zero_())};
+};
+
+// A table, or a buffer, that the first call makes.
+class LazyState : public Piece {
+ public:
+  explicit LazyState(PieceRandom& random) : variant_(pick(random, 4)), read_(pick(random, 3)) {}
+
+  T run(const T& x, std::size_t /*call*/) override {
+    const torch::AutoGradMode no_grad(false);
+    if (!made_.defined()) {
+      made_ = make(x);
+      keep(0, made_);
+    }
+    if (variant_ == 3) {
+      made_.copy_(x).mul_(0.5);
+    }
+    const torch::AutoGradMode grad(true);
+    return variant_ == 2 ? x.mm(made_) : read(read_, x, made_);
+  }
+
+ private:
+  T make(const T& x) const {
+    switch (variant_) {
+      case 0:
+        return at::ones({4, 6}).tril();
+      case 1:
+        return x.exp();
+      case 2:  // quantised at the first call
+        return (weight_ * 8).round().to(at::kChar).to(at::kFloat) / 8;
+      default:
+        return at::empty({4, 6});
+    }
+  }
+
+  const std::size_t variant_;
+  const std::size_t read_;
+  const T weight_ = parameter({6, 6});
+  T made_;
+};
+
+// Weights in shards, as FSDP2's units: gathered before the forward and before the backward into
+// memory that is freed in between. What it believes gathered is gathered.
+class Unit : public Piece {
+ public:
+  explicit Unit(PieceRandom& random)
+      : writes_through_parameter_(pick(random, 2) == 0), has_two_(pick(random, 2) == 0) {
+    for (Weight& weight : weights_) {
+      weight.shard = at::randn({36}).mul_(0.4);
+      weight.gathered = at::empty({36});
+      weight.full = parameter({6, 6});
+      weight.full.set_data(weight.gathered.view({6, 6}));
+      free(weight);
+    }
+  }
+
+  T run(const T& x, std::size_t /*call*/) override {
+    const T y = run_unit(weights_[0], x);
+    return has_two_ ? run_unit(weights_[1], y) : y;
+  }
+
+ private:
+  struct Weight {
+    T shard;
+    T gathered;  // the memory of `full`
+    T full;
+    bool is_gathered = true;
+    bool is_in_backward = false;
+  };
+
+  T run_unit(Weight& weight, const T& x) {
+    gather(weight);
+    const T in = x.sin();
+    if (in.requires_grad()) {
+      in.register_hook([this, &weight](const T& /*gradient*/) {
+        weight.is_in_backward = false;
+        free(weight);
+      });
+    }
+    const T y = in.mm(weight.full);
+    if (!weight.is_in_backward) {
+      free(weight);
+    }
+    if (y.requires_grad()) {
+      y.register_hook([this, &weight](const T& /*gradient*/) {
+        weight.is_in_backward = true;
+        gather(weight);
+      });
+    }
+    return y.tanh();
+  }
+
+  void gather(Weight& weight) const {
+    if (weight.is_gathered) {
+      return;
+    }
+    const torch::NoGradGuard no_grad;
+    resize(weight, 36 * sizeof(float));
+    if (writes_through_parameter_) {
+      c10::VariableVersion counter = weight.full.unsafeGetTensorImpl()->version_counter();
+      const std::uint32_t version = counter.current_version();
+      weight.full.view({36}).copy_(weight.shard);
+      counter.set_version(version);
+    } else {
+      weight.gathered.copy_(weight.shard);
+    }
+    weight.is_gathered = true;
+  }
+
+  static void free(Weight& weight) {
+    if (weight.is_gathered) {
+      resize(weight, 0);
+      weight.is_gathered = false;
+    }
+  }
+
+  static void resize(const Weight& weight, std::size_t bytes) {
+    at::native::resize_bytes_cpu(weight.gathered.storage().unsafeGetStorageImpl(), bytes);
+  }
+
+  const bool writes_through_parameter_;
+  const bool has_two_;
+  std::array<Weight, 2> weights_;
+};
+
+// Frozen weights in two recycled slots: without regions, autograd needs one a layer.
+class Streamed : public Piece {
+ public:
+  // takes_turns: a recomputation then takes other slots.
+  Streamed(PieceRandom& random, bool is_plain, bool takes_turns)
+      : how_(pick(random, 3)), takes_turns_(takes_turns), is_plain_(is_plain) {}
+
+  T run(const T& x, std::size_t call) override {
+    const T weight = fetch(sources_[call % 3], call);
+    return (x + x.mm(adapter_)).mm(weight).tanh();
+  }
+
+ private:
+  T fetch(const T& source, std::size_t call) {
+    if (is_plain_) {
+      return source.clone();
+    }
+    const T& slot = slots_[takes_turns_ ? next_++ % 2 : call % 2];
+    if (how_ == 0) {
+      slot.copy_(source);
+    } else if (how_ == 1) {
+      slot.data().copy_(source);
+    } else {
+      slot.variable_data().copy_(source);
+    }
+    return slot;
+  }
+
+  const std::size_t how_;
+  const bool takes_turns_;
+  const bool is_plain_;
+  std::size_t next_ = 0;
+  const T adapter_ = parameter({6, 6});
+  const std::array<T, 3> sources_ = {at::randn({6, 6}), at::randn({6, 6}), at::randn({6, 6})};
+  const std::array<T, 2> slots_ = {at::empty({6, 6}), at::empty({6, 6})};
+};
+
+void fill_through_pointer(const T& tensor, std::size_t call) {
+  auto* const p = tensor.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    p[i] = 0.1F * static_cast<float>(i) + 0.3F * static_cast<float>(call % 5);
+  }
+}
+
+// Filled by the code that reads it.
+class Pointers : public Piece {
+ public:
+  explicit Pointers(PieceRandom& random)
+      : variant_(pick(random, 4)), read_(pick(random, kReads)), at_(pick(random, 24)) {}
+
+  T run(const T& x, std::size_t call) override {
+    switch (variant_) {
+      case 0:
+        fill_through_pointer(slot_, call);
+        return read(read_, x, slot_);
+      case 1: {
+        const T made = x.detach().sigmoid();
+        made.mutable_data_ptr<float>()[at_] = 0.25F;
+        return (x * made).sin();
+      }
+      case 2: {
+        const auto own = std::make_shared<std::vector<float>>(24, 0.5F);
+        (*own)[at_] = 2;
+        return read(read_, x, at::from_blob(own->data(), {4, 6}, [own](void*) {}));
+      }
+      default: {
+        const T made = at::zeros({4, 6});
+        made.mutable_data_ptr<float>()[at_] = static_cast<float>(call);
+        const T y = read(read_, x, made);
+        made.mutable_data_ptr<float>()[at_] = 7;
+        return y;
+      }
+    }
+  }
+
+ private:
+  const std::size_t variant_;
+  const std::size_t read_;
+  const std::size_t at_;
+  const T slot_ = at::zeros({4, 6});
+};
+
+// Filled before the region, and again between forward and backward.
+class OutsidePointers : public Piece {
+ public:
+  explicit OutsidePointers(PieceRandom& random)
+      : variant_(pick(random, 3)), read_(pick(random, kReads)), at_(pick(random, 24)) {
+    slot_ = variant_ == 0 ? at::from_blob(memory_.data(), {4, 6}) : at::zeros({4, 6});
+    fill_through_pointer(slot_, 1);
+  }
+
+  T run(const T& x, std::size_t /*call*/) override {
+    const T y = read(read_, x, slot_);
+    if (variant_ == 2) {
+      slot_.mutable_data_ptr<float>()[at_] += 1;
+    }
+    return y;
+  }
+
+  void between_passes() override {
+    if (variant_ != 2) {  // one byte
+      static_cast<char*>(slot_.mutable_data_ptr())[at_ * 4 + 1] ^= 0x15;
+    }
+  }
+
+ private:
+  const std::size_t variant_;
+  const std::size_t read_;
+  const std::size_t at_;
+  std::array<float, 24> memory_ = {};
+  T slot_;
+};
+
+}  // namespace memory_pieces
+
+std::shared_ptr<Piece> workspaces_piece(PieceRandom& random) {
+  return std::make_shared<memory_pieces::Workspaces>(random);
+}
+std::shared_ptr<Piece> lazy_state_piece(PieceRandom& random) {
+  return std::make_shared<memory_pieces::LazyState>(random);
+}
+std::shared_ptr<Piece> units_piece(PieceRandom& random) {
+  return std::make_shared<memory_pieces::Unit>(random);
+}
+std::shared_ptr<Piece> streamed_piece(PieceRandom& random, bool is_plain, bool takes_turns) {
+  return std::make_shared<memory_pieces::Streamed>(random, is_plain, takes_turns);
+}
+std::shared_ptr<Piece> pointers_piece(PieceRandom& random) {
+  return std::make_shared<memory_pieces::Pointers>(random);
+}
+std::shared_ptr<Piece> outside_pointers_piece(PieceRandom& random) {
+  return std::make_shared<memory_pieces::OutsidePointers>(random);
+}
+
+}  // namespace reprise::testing

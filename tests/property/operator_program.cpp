@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "tests/property/operator_program.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/graph_exec_group.h"
+#include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/store_guard.h"
+#include "tests/testing/within_budget.h"
+
+namespace reprise::testing {
+namespace operator_program {
+
+using Random = std::mt19937_64;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr std::size_t kBackwards = 8;
+constexpr std::size_t kMostSteps = 8;
+
+// A float tensor [4, 6] of the elements.
+at::Tensor fit(at::Tensor y) {
+  y = y.layout() == at::kStrided ? y : y.to_dense();
+  y = (y.is_complex() ? at::view_as_real(y.resolve_conj()) : y).to(at::kFloat).flatten();
+  const std::int64_t times = (23 + y.numel()) / std::max<std::int64_t>(y.numel(), 1);
+  return y.numel() == 0 ? at::zeros({4, 6}) : y.repeat({times}).narrow(0, 0, 24).view({4, 6});
+}
+
+void append(Tensors& to, const Tensors& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    to.push_back(tensor.defined() ? tensor.detach().clone() : at::Tensor());
+  }
+}
+
+Tensors gradients_of(const at::Tensor& y, const Tensors& leaves, bool keep, bool create = false) {
+  return torch::autograd::grad({y.sum()}, leaves, {}, keep, create, /*allow_unused=*/true);
+}
+
+void create_graph(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
+  const Tensors first = gradients_of(y, leaves, true, true);
+  append(found, first);
+  at::Tensor sum = at::zeros({});
+  for (const at::Tensor& each : first) {
+    sum = each.defined() && each.requires_grad() ? sum + each.tanh().sum() : sum;
+  }
+  if (sum.requires_grad()) {
+    append(found, torch::autograd::grad({sum}, leaves, {}, false, false, true));
+  }
+}
+
+void on_another_thread(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      append(found, gradients_of(y, leaves, false));
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) {
+    std::rethrow_exception(thrown);
+  }
+}
+
+void run_backward(Backward kind, const at::Tensor& y, const Tensors& leaves, Tensors& found) {
+  switch (kind) {
+    case Backward::kCreateGraph:
+      create_graph(y, leaves, found);
+      return;
+    case Backward::kOnAnotherThread:
+      on_another_thread(y, leaves, found);
+      return;
+    case Backward::kOneLeafAtATime:
+      for (std::size_t i = 0; i < leaves.size(); i += 5) {
+        append(found, gradients_of(y, {leaves[i]}, true));
+      }
+      return;
+    case Backward::kInAGroup: {
+      GraphExecGroup group;
+      const GraphExecGroupGuard entered(group);
+      append(found, gradients_of(y, leaves, true));
+      append(found, gradients_of(y, leaves, false));
+      return;
+    }
+    case Backward::kTwice:
+      append(found, gradients_of(y, leaves, true));
+      append(found, gradients_of(y, leaves, false));
+      return;
+    case Backward::kNever:
+      return;
+    default:
+      append(found, gradients_of(y, leaves, false));
+  }
+}
+
+bool has_two_forwards(Backward kind) {
+  return kind == Backward::kAfterTwoForwards || kind == Backward::kOfTwoForwards ||
+         kind == Backward::kOfTheFirstFirst;
+}
+
+// The step: forwards, what the user's code does between, backwards.
+void run_step(const OperatorProgram& program, World& world, const at::Tensor& x, Backward kind,
+              const Setting* setting, MemoryBudget* budget, Found& found) {
+  const auto forward = [&](std::size_t round) {
+    return within(budget, [&] { return program.forward(world, x, setting, round); });
+  };
+  Tensors leaves = world.leaves();
+  leaves.push_back(x);
+  at::Tensor y = forward(0);
+  append(found.tensors, {y});
+  at::Tensor other = has_two_forwards(kind) ? forward(1) : at::Tensor();
+  append(found.tensors, world.kept());
+  for (const auto& piece : world.pieces) {
+    piece->between_passes();
+  }
+  if (kind == Backward::kOfTwoForwards) {
+    y = y + other;
+  } else if (kind == Backward::kAfterTwoForwards) {
+    append(found.tensors, gradients_of(other, leaves, false));
+  }
+  run_backward(kind, y, leaves, found.tensors);
+  if (kind == Backward::kOfTheFirstFirst) {
+    append(found.tensors, gradients_of(other, leaves, false));
+  }
+}
+
+}  // namespace operator_program
+
+using operator_program::kBackwards;
+using operator_program::kMostSteps;
+using operator_program::Random;
+using operator_program::Tensors;
+
+Tensors World::leaves() const {
+  Tensors all = around.parameters();
+  for (const auto& piece : pieces) {
+    all.insert(all.end(), piece->parameters().begin(), piece->parameters().end());
+  }
+  return all;
+}
+
+Tensors World::kept() const {
+  Tensors all = around.buffers();
+  for (const auto& piece : pieces) {
+    const Tensors own = piece->kept();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& kinds) {
+  Random random(seed);
+  const std::size_t count = 3 + pick(random, 6);
+  for (std::size_t i = 0; i < count; ++i) {
+    steps_.push_back({false, pick(random, families().size())});
+  }
+  inner_ = pick(random, 2) == 0 ? 1 + pick(random, count - 1) : count;
+  if (pick(random, 2) == 0) {
+    late_write_.emplace(random, count);
+  }
+  std::vector<Kind> of_pieces;
+  for (const Kind kind : kinds) {
+    if (row_of(kind).is_piece) {
+      of_pieces.push_back(kind);
+    } else if (kind == Kind::kUserHooks) {
+      has_user_hooks_ = pick(random, 4) == 0;
+    }
+  }
+  if (of_pieces.empty()) {
+    return;
+  }
+  const std::size_t different = 1 + pick(random, 3);
+  for (std::size_t i = 0; i < different; ++i) {
+    pieces_.emplace_back(of_pieces[pick(random, of_pieces.size())], random());
+  }
+  steps_[pick(random, count)] = {true, 0};
+  for (Step& step : steps_) {
+    if (pick(random, 2) == 0) {
+      step = {true, pick(random, different)};
+    }
+  }
+}
+
+World OperatorProgram::world(std::uint64_t seed, bool is_plain) const {
+  World made(seed, {});
+  for (const auto& [kind, piece_seed] : pieces_) {
+    Random random(piece_seed);
+    made.pieces.push_back(make_piece(kind, random, is_plain));
+  }
+  return made;
+}
+
+at::Tensor OperatorProgram::run(World& world, const at::Tensor& x, const Setting* setting,
+                                std::size_t round) const {
+  const at::Tensor y = run_steps(world, x.sin(), 0, inner_, round);
+  if (inner_ == steps_.size()) {
+    return y;
+  }
+  // A copy, as the region is run again after this call.
+  const auto rest = [program = *this, &world, round](const Tensors& in) -> Tensors {
+    return {program.run_steps(world, in[0], program.inner_, program.steps_.size(), round)};
+  };
+  if (setting == nullptr) {
+    return rest({y})[0];
+  }
+  return run_as(setting->inner_form, with_generator(setting->inner_options, world), rest, {y})[0];
+}
+
+at::Tensor OperatorProgram::run_steps(World& world, at::Tensor x, std::size_t from, std::size_t to,
+                                      std::size_t round) const {
+  at::Tensor made;
+  for (std::size_t i = from; i < to; ++i) {
+    const Step& step = steps_[i];
+    const at::Tensor y = step.is_piece ? world.pieces[step.index]->run(x, round * kMostSteps + i)
+                                       : families()[step.index].run(world.around, x);
+    x = (x * 0.5 + operator_program::fit(y)).tanh();
+    x = late_write_ ? late_write_->after(i, x, made) : x;
+  }
+  return x;
+}
+
+at::Tensor OperatorProgram::forward(World& world, const at::Tensor& x, const Setting* setting,
+                                    std::size_t round) const {
+  std::optional<SavedTensorHooksGuard> hooks;
+  if (has_user_hooks_) {
+    hooks.emplace([](const at::Tensor& t) { return t.clone(); },
+                  [](const at::Tensor& t) { return t; });
+  }
+  at::Tensor y;
+  if (setting == nullptr) {
+    y = run(world, x, nullptr, round);
+  } else {
+    std::optional<StoreGuard> guard;
+    if (setting->guard_store) {
+      guard.emplace(setting->guard_store);
+    }
+    const Code code = [this, &world, setting, round](const Tensors& in) -> Tensors {
+      return {run(world, in[0], setting, round)};
+    };
+    y = run_as(setting->form, with_generator(setting->options, world), code, {x})[0];
+  }
+  for (const auto& piece : world.pieces) {
+    const at::Tensor more = piece->auxiliary(round * kMostSteps);
+    y = more.defined() ? y + more : y;
+  }
+  return y;
+}
+
+CheckpointOptions OperatorProgram::with_generator(CheckpointOptions options, const World& world) {
+  if (options.determinism_check == DeterminismCheck::kNone) {
+    options.generators = {world.around.generator};
+  }
+  return options;
+}
+
+void OperatorProgram::restrict_checks(CheckpointOptions& options) const {
+  const bool needs_check = std::any_of(pieces_.begin(), pieces_.end(), [](const auto& piece) {
+    return row_of(piece.first).needs_check;
+  });
+  if (has(&Family::reads_what_changes) ||
+      (needs_check && options.determinism_check == DeterminismCheck::kNone)) {
+    options.determinism_check = DeterminismCheck::kMetadata;
+  }
+}
+
+bool OperatorProgram::has(bool Family::*property, bool value) const {
+  return std::any_of(steps_.begin(), steps_.end(), [property, value](const Step& step) {
+    return !step.is_piece && families()[step.index].*property == value;
+  });
+}
+
+bool OperatorProgram::has_double_backward() const {
+  return !has(&Family::has_double_backward, false) &&
+         std::all_of(pieces_.begin(), pieces_.end(),
+                     [](const auto& piece) { return row_of(piece.first).has_double_backward; });
+}
+
+Backward OperatorProgram::random_backward(Random& random) const {
+  const auto kind = static_cast<Backward>(pick(random, kBackwards));
+  if (is_chosen(Kind::kTwoForwards) && pick(random, 6) == 0) {
+    return Backward::kOfTwoForwards;
+  }
+  if (is_chosen(Kind::kTwoSteps) && pick(random, 6) == 0) {
+    return Backward::kOfTheFirstFirst;
+  }
+  const bool creates = kind == Backward::kCreateGraph;
+  const bool frees = !creates && kind != Backward::kOneLeafAtATime && kind != Backward::kNever;
+  const bool cannot_create = creates && !has_double_backward();
+  return cannot_create || (!frees && has(&Family::must_be_freed)) ? Backward::kTwice : kind;
+}
+
+bool OperatorProgram::may_end_in_error(const Setting* setting) const {
+  const bool has_function = setting != nullptr && (setting->form == Form::kFunction ||
+                                                   setting->inner_form == Form::kFunction);
+  return std::any_of(pieces_.begin(), pieces_.end(), [has_function](const auto& piece) {
+    const AllowedError allowed = row_of(piece.first).allowed_error;
+    return allowed == AllowedError::kAnywhere ||
+           (allowed == AllowedError::kInFunctions && has_function);
+  });
+}
+
+std::string OperatorProgram::words() const {
+  std::string all = "kinds";
+  for (const auto& [kind, seed] : pieces_) {
+    all += c10::str(" ", row_of(kind).name);
+  }
+  all += has_user_hooks_ ? " user_hooks;" : ";";
+  for (const Step& step : steps_) {
+    all += step.is_piece ? c10::str(" [", row_of(pieces_[step.index].first).name, "]")
+                         : c10::str(" ", families()[step.index].name);
+    all += ",";
+  }
+  return all;
+}
+
+Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
+              const Setting* setting, MemoryBudget* budget) {
+  Found found;
+  found.entry_bytes = cpu_memory().current_bytes;
+  World world = program.world(seed, /*is_plain=*/setting == nullptr);
+  const at::Tensor x = at::randn({4, 6}).requires_grad_();
+  found.start_bytes = cpu_memory().current_bytes;
+  reset_peak_cpu_memory();
+  try {
+    operator_program::run_step(program, world, x, kind, setting, budget, found);
+  } catch (const CheckpointError& error) {
+    found.error = error.what_without_backtrace();
+    found.is_checkpoint_error = true;
+  } catch (const BudgetExceededError& error) {
+    found.error = error.what_without_backtrace();
+    found.is_refused = true;
+  } catch (const std::exception& error) {
+    found.error = error.what();
+  }
+  found.peak_bytes = cpu_memory().peak_bytes;
+  if (!found.error.empty()) {
+    hooks_internal::release_nodes_of_failed_backward();
+  }
+  operator_program::append(found.tensors, world.kept());
+  found.tensors.push_back(at::detail::getDefaultCPUGenerator().get_state());
+  found.tensors.push_back(world.around.generator.get_state().clone());
+  return found;
+}
+
+}  // namespace reprise::testing
