@@ -50,7 +50,8 @@ constexpr std::array kWaitingKinds = {
     Kind::kWorkspaces,     Kind::kLazyState,    Kind::kUnits,           Kind::kStreamed,
     Kind::kStreamedInTurn, Kind::kPointers,     Kind::kOutsidePointers, Kind::kLayersWithState,
     Kind::kUncounted,      Kind::kSameArgument, Kind::kUntaggedDraws,   Kind::kOneBuffer,
-    Kind::kOddTensors,     Kind::kWrappers,     Kind::kThreads,         Kind::kForeignThreads};
+    Kind::kOddTensors,     Kind::kWrappers,     Kind::kThreads,         Kind::kForeignThreads,
+    Kind::kUserHooks};
 
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),

@@ -66,7 +66,8 @@ class OperatorProgram {
 
   // One that the program can have.
   Backward random_backward(std::mt19937_64& random) const;
-  bool has_user_hooks() const { return has_user_hooks_; }
+  // Its graph holds itself until a backward frees it: an error in between leaves it behind.
+  bool must_be_freed() const { return has(&Family::must_be_freed); }
   // setting: null for none.
   bool may_end_in_error(const Setting* setting) const;
   std::string words() const;
