@@ -38,7 +38,8 @@ constexpr std::array kRows = {
     KindRow{Kind::kOddTensors, "odd_tensors", kNone, false, false},
     KindRow{Kind::kWrappers, "wrappers"},
     KindRow{Kind::kThreads, "threads"},
-    KindRow{Kind::kForeignThreads, "foreign_threads", kAnywhere, true},
+    KindRow{Kind::kForeignThreads, Kind::kDetached, Kind::kMemberSwaps, "foreign_threads",
+            kAnywhere, true},
     KindRow{Kind::kTwoForwards, "two_forwards", kNone, false, true, /*is_piece=*/false},
     KindRow{Kind::kTwoSteps, "two_steps", kNone, false, true, false},
     KindRow{Kind::kUserHooks, "user_hooks", kNone, false, true, false},
@@ -51,7 +52,7 @@ constexpr std::array kWaitingKinds = {
     Kind::kStreamedInTurn, Kind::kPointers,     Kind::kOutsidePointers, Kind::kLayersWithState,
     Kind::kUncounted,      Kind::kSameArgument, Kind::kUntaggedDraws,   Kind::kOneBuffer,
     Kind::kOddTensors,     Kind::kWrappers,     Kind::kThreads,         Kind::kForeignThreads,
-    Kind::kUserHooks};
+    Kind::kDetached,       Kind::kMemberSwaps,  Kind::kUserHooks};
 
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),
