@@ -298,7 +298,12 @@ at::Tensor ReplayEffects::elsewhere(const OperatorCall& call, std::uint32_t argu
                                                   : copy_for_write(call, argument, element, tensor);
 }
 
-void ReplayEffects::show_own_memory(const OperatorCall& call) const {
+void ReplayEffects::show_own_memory(const OperatorCall& call) {
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
+      memory_.note_write_inside(storage_id_of(tensor));
+    });
+  }
   for (std::size_t index = 0; index < call.op.schema().arguments().size(); ++index) {
     c10::IValue& argument = call.argument(index);
     bool is_hidden = false;

@@ -112,7 +112,7 @@ class ReplayEffects final : public OperatorInterceptor {
   void run_elsewhere(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
   at::Tensor elsewhere(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                        const at::Tensor& tensor);
-  void show_own_memory(const OperatorCall& call) const;
+  void show_own_memory(const OperatorCall& call);
   at::Tensor copy_for_write(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
                             const at::Tensor& tensor) const;
 

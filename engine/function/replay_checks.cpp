@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/operators/operator_facts.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -104,7 +105,7 @@ void ReplayChecks::compare(SlotId slot, const at::Tensor& tensor, const at::Tens
   }
   const MutexLock lock(mutex_);
   if (difference) {
-    mismatches_.push_back({slot, std::move(*difference)});
+    mismatches_.push_back({slot, std::move(*difference) + torchscript_hint()});
   }
   if (other) {
     others_.push_back({slot, std::move(*other)});

@@ -41,6 +41,12 @@ class ReplayMemory {
   // An operator is about to write to a tensor from outside: from now on the replay sees memory of
   // its own there, if the region reads what it writes.
   void note_write(const OperatorTraits& traits, const at::Tensor& target);
+  // An operator is about to write to memory that the replay has made.
+  void note_write_inside(StorageId memory) {
+    if (!filled_.contains(memory)) {
+      own_.erase(memory);
+    }
+  }
   // An operator is about to read a tensor that forward read after so many writes to `memory`.
   // Returns whether its contents are known: the replay then sees them.
   bool note_read(const at::Tensor& tensor, StorageId memory, std::uint32_t writes);

@@ -278,7 +278,9 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     const at::Tensor& tensor = *described.outside[i];
     const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
     const StorageId memory = outside.memory();
-    if (memory_.note_read(tensor, memory, reads[i].writes) || !checks_outside_) {
+    const bool is_known =
+        !outside.is_unidentified && memory_.note_read(tensor, memory, reads[i].writes);
+    if (is_known || !checks_outside_) {
       continue;
     }
     const auto report = [&](const auto&... what) {

@@ -191,7 +191,7 @@ TEST_F(EffectsTest, ThrowsForReadsOfMemoryOverwrittenLater) {
     return shifted.sin().exp();
   };
   {
-    const at::Tensor y = checkpoint({.name = "block"}, code, x);
+    const at::Tensor y = checkpoint({.name = "block", .copied_state_limit_bytes = 0}, code, x);
     EXPECT_THAT([&] { y.sum().backward(); },
                 ThrowsMessage<MutationError>(AllOf(
                     HasSubstr("[checkpoint] region 'block': aten::add.Tensor reads a tensor from "
@@ -209,6 +209,7 @@ TEST_F(EffectsTest, ThrowsForReadsOfMemoryOverwrittenBehindTheLastSavedTensor) {
   const at::Tensor state = at::ones({4, 4}).clone();
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
+      {.copied_state_limit_bytes = 0},
       [state](const at::Tensor& t) {
         const at::Tensor result = (t + state).sin();
         state.mul_(2);
@@ -216,6 +217,15 @@ TEST_F(EffectsTest, ThrowsForReadsOfMemoryOverwrittenBehindTheLastSavedTensor) {
       },
       x);
   EXPECT_THAT([&] { y.sum().backward(); }, ThrowsMessage<MutationError>(HasSubstr("add.Tensor")));
+}
+
+TEST_F(EffectsTest, CopiesWhatTheRegionOverwritesLater) {
+  expect_once(at::ones({4, 4}), [](const at::Tensor& x, const at::Tensor& state) {
+    const at::Tensor shifted = x + state;
+    const auto factor = (state.sum() * 2).item<double>();
+    state.mul_(2);
+    return (shifted * factor).sin().exp();
+  });
 }
 
 TEST_F(EffectsTest, AllowsOverwritingValuesThatOnlyEffectsRead) {
@@ -241,6 +251,7 @@ TEST_F(EffectsTest, RefusesHostReadsOfOldValues) {
   const at::Tensor counter = at::ones({1});
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
+      {.copied_state_limit_bytes = 0},
       [counter](const at::Tensor& t) {
         const auto factor = (counter * 2).item<double>();
         counter.add_(1);
