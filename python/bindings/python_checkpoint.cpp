@@ -4,12 +4,10 @@
 // checkpoint(), without pybind11 between the interpreter and the engine: a call has to cost little
 // beside a region.
 #include <ATen/SavedTensorHooks.h>
-#include <ATen/SequenceNumber.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/forward_grad.h>
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -53,8 +51,6 @@ PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
     return run();
   }
   const bool is_tape = options.replay == ReplayMode::kTape;
-  PythonCode* const stored = is_tape ? nullptr : code.get();
-  const std::uint64_t first_node = at::sequence_number::peek();
   CheckpointOptions own = options;
   ForwardRegion region =
       is_tape ? ForwardRegion(std::move(own)) : ForwardRegion(&own, std::move(code));
@@ -63,9 +59,6 @@ PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
         auto result = py::reinterpret_steal<py::object>(run());
         if (!result) {
           throw_python_error();
-        }
-        if (stored != nullptr) {
-          stored->leave_module_to(result, first_node);
         }
         return result;
       })

@@ -74,7 +74,7 @@ PyObject* PythonCall::run() const {
 PythonCode::PythonCode(const PythonCall& call, bool holds_tensors, py::object recompute_context)
     : holds_tensors_(holds_tensors),
       torch_function_(at::impl::PythonTorchFunctionTLS::get_disabled_state()),
-      objects_{.function = ModuleReference(py::reinterpret_borrow<py::object>(call.function)),
+      objects_{.function = py::reinterpret_borrow<py::object>(call.function),
                .names = or_none(call.names),
                .context = std::move(recompute_context),
                .held = {},
@@ -97,13 +97,6 @@ std::int64_t PythonCode::tensor_bytes() const {
     bytes += tensor.numel() * static_cast<std::int64_t>(tensor.itemsize());
   }
   return bytes;
-}
-
-void PythonCode::leave_module_to(py::handle result, std::uint64_t first_node) {
-  const py::object function = objects_.function.get();
-  if (is_of_module(function) && make_results_own(result, function, first_node)) {
-    objects_.function.weaken();
-  }
 }
 
 void PythonCode::take_inputs(engine_internal::RegionInputs& inputs) {
@@ -138,8 +131,7 @@ PyObject* PythonCode::run_with(const std::vector<py::object>& arguments) const {
   for (const py::object& argument : arguments) {
     pointers.push_back(argument.ptr());
   }
-  const py::object function = objects_.function.get();
-  const PythonCall call{.function = function.ptr(),
+  const PythonCall call{.function = objects_.function.ptr(),
                         .arguments = pointers,
                         .names = objects_.names.is_none() ? nullptr : objects_.names.ptr()};
   return run_in_context(call, objects_.context);

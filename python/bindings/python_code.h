@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "reprise/engine/callable/region_code.h"
-#include "reprise/python/bindings/module_reference.h"
 #include "reprise/python/bindings/python_language.h"
 #include "reprise/python/bindings/region_argument.h"
 
@@ -47,10 +46,6 @@ class PythonCode final : public engine_internal::RegionCode {
   // Of the tensors in the arguments. Before take_inputs().
   std::int64_t tensor_bytes() const;
 
-  // See Note [Modules that keep results]. first_node: the sequence number before the call that gave
-  // `result`. With the interpreter's lock.
-  void leave_module_to(py::handle result, std::uint64_t first_node);
-
   // With the interpreter's lock.
   void take_inputs(engine_internal::RegionInputs& inputs) override;
 
@@ -59,7 +54,7 @@ class PythonCode final : public engine_internal::RegionCode {
 
  private:
   struct Objects {
-    ModuleReference function;
+    py::object function;
     py::object names;  // perhaps none
     py::object context;
     std::vector<py::object> held;

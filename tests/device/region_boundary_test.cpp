@@ -66,6 +66,7 @@ Idle run(CheckpointOptions options) {
 
 TEST(RegionBoundaryTest, ForwardAndReplayWaitIfAsked) {
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    SCOPED_TRACE(replay == ReplayMode::kTape ? "tape" : "function");
     const Idle as_ever = run({.replay = replay});
     EXPECT_FALSE(as_ever.after_forward);
     EXPECT_FALSE(as_ever.after_replay);
