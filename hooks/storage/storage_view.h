@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "reprise/base/export.h"
+
 namespace reprise::hooks_internal {
 
 // A dense tensor's view of its storage.
@@ -37,7 +39,7 @@ class StorageView {
 };
 
 // Returns the bytes of the tensor's whole storage, as a tensor that shares its version counter.
-at::Tensor storage_bytes(const at::Tensor& tensor);
+REPRISE_API at::Tensor storage_bytes(const at::Tensor& tensor);
 
 // Returns the bytes of a copy, on the current stream, of the tensor's elements, without gaps.
 at::Tensor compact_elements(const at::Tensor& tensor);
