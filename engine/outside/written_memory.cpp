@@ -51,11 +51,6 @@ void WrittenMemory::copy(Memory& memory, const at::Tensor& tensor) {
   memory.copies.emplace_back(memory.writes, at::clone(hooks_internal::storage_bytes(tensor)));
 }
 
-bool WrittenMemory::is_refilled(StorageId memory) const {
-  const auto found = memories_.find(memory);
-  return found != memories_.end() && found->second.is_refilled;
-}
-
 bool WrittenMemory::is_refilled_and_read(StorageId memory) const {
   const auto found = memories_.find(memory);
   return found != memories_.end() && found->second.is_refilled && found->second.is_read;

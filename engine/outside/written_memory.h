@@ -44,7 +44,6 @@ class WrittenMemory {
 
   bool contains(StorageId memory) const { return memories_.contains(memory); }
   bool empty() const { return memories_.empty(); }
-  bool is_refilled(StorageId memory) const;
   // Whether the region has read it after it had refilled it.
   bool is_refilled_and_read(StorageId memory) const;
   // Returns the storage's bytes after that many writes; undefined if they were not copied.
