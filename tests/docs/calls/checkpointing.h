@@ -21,11 +21,19 @@ TEST_F(CheckpointingPage, ContextFunction) {
 TEST_F(CheckpointingPage, Modules) {
   Net()->forward(torch::randn({4, 256})).sum().backward();
 
-  torch::nn::Sequential model{Mlp(), Mlp(), Mlp()};
+  struct Model : torch::nn::Module {
+    Model() {
+      layer->push_back("attention", Mlp());
+      layer->push_back("mlp", Mlp());
+      register_module("decoder", torch::nn::ModuleList(layer));
+    }
+    torch::nn::Sequential layer;
+  };
+  Model model;
   const at::Tensor input = torch::randn({4, 64});
   for (auto* change : {checkpoint_blocks, offload_inputs, run_plainly}) {
-    change(*model);
-    model->forward(input).sum().backward();
+    change(model);
+    model.layer->forward(input).sum().backward();
   }
 }
 
