@@ -171,7 +171,8 @@ at::Tensor SavedTensorRecord::original() const {
   }
   at::Tensor tensor(original_.lock());
   const bool is_as_it_was = tensor.defined() && tensor._version() == version_ &&
-                            shares_memory_with(tensor) && metadata_.matches(tensor);
+                            shares_memory_with(tensor) && metadata_.matches(tensor) &&
+                            !is_beyond_storage(tensor);
   return is_as_it_was ? tensor : at::Tensor();
 }
 

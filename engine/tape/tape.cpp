@@ -3,10 +3,12 @@
 #include "reprise/engine/tape/tape.h"
 
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/operators/storage_id.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -78,6 +80,43 @@ at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
     tensor._set_neg(is_neg);
   }
   return tensor;
+}
+
+Tape::Refilled::Refilled(const at::Tensor& tensor, GeometryId geometry)
+    : storage(weak_storage_of(tensor)),
+      keys(hooks_internal::detached_alias(tensor).key_set()),
+      counter(torch::autograd::impl::version_counter(tensor)),
+      version(version_of(tensor)),
+      geometry(geometry) {}
+
+void Tape::Refilled::complete(bool is_current) {
+  const c10::intrusive_ptr<c10::StorageImpl> memory = storage.lock();
+  if (is_freed()) {
+    return;
+  }
+  sample = is_current && memory ? sample_storage(*memory, /*of_all_bytes=*/true) : 0;
+  version = sample != 0 ? version : -1;
+}
+
+at::Tensor Tape::Refilled::now(const Geometry& geometry) const {
+  c10::intrusive_ptr<c10::StorageImpl> memory = storage.lock();
+  const std::int64_t bytes =
+      geometry.sizes[0] * static_cast<std::int64_t>(c10::elementSize(geometry.dtype));
+  if (!memory || static_cast<std::int64_t>(memory->nbytes()) != bytes ||
+      counter.current_version() != version ||
+      (sample != 0 && sample_storage(*memory, /*of_all_bytes=*/true) != sample)) {
+    return {};
+  }
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(memory)), keys, c10::scalarTypeToTypeMeta(geometry.dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides, 0);
+  torch::autograd::impl::set_version_counter(tensor, counter);
+  return tensor;
+}
+
+bool Tape::Refilled::is_freed() const {
+  const c10::intrusive_ptr<c10::StorageImpl> memory = storage.lock();
+  return memory && memory->nbytes() == 0;
 }
 
 std::string describe_loss(const Tape::Given& given) {

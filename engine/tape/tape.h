@@ -10,15 +10,28 @@
 //
 // Values that no operator of the tape makes are its inputs ("given"): tensors from outside, results
 // that the policy saves, and values that were made outside the dispatcher.
+//
+// Note [Refilled memory]: memory that an operator of the region gives new contents as a whole is
+// the region's own from then on, whoever has allocated it: a workspace, a recycled buffer, the
+// parameters that FSDP2 gathers. A replay reads it in place while it still holds what the region
+// left there, and otherwise fills memory of the replay's own, by the same operator. Writes through
+// an alias with a version counter of its own are not counted, so that all bytes are compared, on
+// the CPU; elsewhere only memory that was freed and gathered again is read in place. No slot over
+// memory that its owner has freed is filled before it is asked for: its owner may have gathered it
+// again by then.
 #ifndef REPRISE_ENGINE_TAPE_TAPE_H_
 #define REPRISE_ENGINE_TAPE_TAPE_H_
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/Device.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +48,7 @@
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
+#include "reprise/engine/watch/memory_sample.h"
 #include "reprise/policies/checkpoint_policy.h"
 #include "reprise/rng/rng_state.h"
 
@@ -149,14 +163,37 @@ class Tape {
       kOutOfSight,  // no operator of the tape makes it
       kCopied,      // from outside, as it was before the region wrote to it
       kScratch,     // from outside; the operators that take it do not read it
+      kUnset,       // memory that an operator fills; the replay allocates its own
     };
     Why why;
     KeptResult kept;
     std::optional<RegionInput> input;  // instead, when forward has ended
     GeometryId geometry;               // of the tensor in `kept` or `input`
+    c10::Device device = c10::kCPU;    // of kUnset
     bool is_parameter = false;
+    bool is_whole_sample = false;     // of all bytes
+    MemorySample sample = 0;          // of the contents that an operator has read; 0: unknown
     at::Tensor parameter;             // instead of both: as it is when a replay reads it
     std::optional<std::string> lost;  // error message, if it has been overwritten
+  };
+
+  // Memory that the region has filled as a whole and that may outlive it: see Note [Refilled
+  // memory].
+  struct Refilled {
+    Refilled(const at::Tensor& tensor, GeometryId geometry);
+    // Forward has ended. is_current: nothing has been written to the memory since.
+    void complete(bool is_current);
+    // Returns a tensor over the whole memory; undefined unless that is known to hold the value.
+    at::Tensor now(const Geometry& geometry) const;
+    // Returns whether its owner has freed the bytes and still has the storage.
+    bool is_freed() const;
+
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    c10::DispatchKeySet keys;
+    c10::VariableVersion counter;
+    std::int64_t version;     // when the region had filled it; -1: never known to hold the value
+    GeometryId geometry;      // the whole storage
+    MemorySample sample = 0;  // of all bytes, unless they had been freed when forward ended
   };
 
   // Calls `visitor` with each tensor that the operator takes.
@@ -202,6 +239,7 @@ class Tape {
   std::vector<ComputeModes> compute;  // that the region's code has set
   std::vector<RandomDraw> random;
   absl::flat_hash_map<TapeValueId, Given> given;
+  absl::flat_hash_map<TapeValueId, Refilled> refilled;
   base_internal::IdVector<SlotId, Tensor> slots;
   // Slots without a value: saved on another thread than the recorder's, by a backward inside.
   absl::flat_hash_map<SlotId, KeptResult> held;

@@ -32,12 +32,14 @@ bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const TapeVa
 
 // Adds the inputs of needed values to `needed`. An operator makes values later than all that it
 // reads, so one pass from the end suffices.
-TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available) {
+TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available,
+                                 bool with_required = true) {
   TapeOperatorSet operators(tape.operators.size());
   for (std::size_t number = tape.operators.size(); number-- > 0;) {
     const TapeOperatorId index(number);
     const Tape::Operator& op = tape.operators[index];
-    if (!op.is_required && !is_operator_needed(tape, op, needed, is_available)) {
+    const bool is_required = with_required && op.is_required;
+    if (!is_required && !is_operator_needed(tape, op, needed, is_available)) {
       continue;
     }
     operators[index] = true;
@@ -120,6 +122,23 @@ void require_transfers(Tape& tape, bool all) {
     op.is_required = op.transfer != Transfer::kNone && operators[index];
     tape.has_required = tape.has_required || op.is_required;
   }
+}
+
+TapeOperatorSet transfers_to_repeat(const Tape& tape, IsAvailable is_available) {
+  TapeOperatorSet operators(tape.operators.size(), true);
+  if (!tape.refilled.empty()) {
+    TapeValueSet needed(tape.values.size());
+    for (const Tape::Tensor& slot : tape.slots) {
+      if (slot.value != Tape::kNone && !tape.refilled.contains(slot.value)) {
+        needed[slot.value] = true;
+      }
+    }
+    operators = needed_operators(tape, needed, is_available, /*with_required=*/false);
+  }
+  for (const TapeOperatorId index : operators.ids()) {
+    operators[index] = operators[index] && tape.operators[index].is_required;
+  }
+  return operators;
 }
 
 void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {

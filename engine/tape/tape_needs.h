@@ -24,6 +24,10 @@ TapeValueSet needed_values(const Tape& tape, const SlotSet& slots, TapeOperatorS
 // See Note [Transfers].
 void require_transfers(Tape& tape, bool all);
 
+// Returns the transfers among those that a session repeats, except those whose outcome is there
+// already: see Note [Refilled memory].
+TapeOperatorSet transfers_to_repeat(const Tape& tape, IsAvailable is_available);
+
 // Removes the operators that are not needed, and renumbers the rest.
 void drop_operators_but(Tape& tape, const TapeOperatorSet& needed);
 

@@ -15,7 +15,7 @@ void PendingWrites::settle() {
   inputs_.clear();
   for (const Write& write : writes_) {
     const std::int64_t version = version_of(write.tensor);
-    values_[write.after].version = version;
+    values_.note_version(write.after, version);
     if (version == write.version) {
       move_slots(write.before, write.after);
     }

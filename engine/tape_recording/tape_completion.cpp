@@ -26,10 +26,20 @@ void TapeRecorder::note_final_versions() {
   }
 }
 
+// What the policy retains in memory that its owner has freed since is computed again.
+void TapeRecorder::forget_freed() {
+  absl::erase_if(tape_.given, [](const auto& entry) {
+    const Tape::Given& given = entry.second;
+    return given.why == Why::kPolicy && given.kept.alias.defined() &&
+           is_beyond_storage(given.kept.alias);
+  });
+}
+
 void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* stats) {
   tape_.recomputes_kept = false;
   note_versions();
   note_final_versions();
+  forget_freed();
   values_.advance_frontier(/*is_over=*/true);
   if (has_transfers_) {
     require_transfers(tape_, /*all=*/options_.needs_transfers);
@@ -53,6 +63,7 @@ void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* st
   }
   give_inputs(needed, otherwise, may_pack);
   give_kept(needed, may_pack);
+  complete_refilled(needed);
   if (stats != nullptr) {
     stats->tape_bytes.fetch_add(static_cast<std::int64_t>(tape_.bytes()));
     stats->tape_operators.fetch_add(static_cast<std::int64_t>(tape_.operators.size()));
@@ -68,6 +79,8 @@ void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& o
   std::vector<at::Tensor> tensors;
   for (const TapeValueId value : values_.outside()) {
     Tape::Given& input = tape_.given.at(value);
+    input.sample = values_[value].sample;
+    input.is_whole_sample = values_[value].is_whole_sample;
     if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
       input.lost = describe_loss(input);
     }
@@ -99,7 +112,8 @@ void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& o
 
 void TapeRecorder::give_kept(const TapeValueSet& needed, bool may_pack) {
   absl::erase_if(tape_.given, [&](const auto& entry) {
-    return entry.second.why == Why::kPolicy && !needed[entry.first];
+    const bool is_input = entry.second.why != Why::kPolicy && entry.second.why != Why::kUnset;
+    return !is_input && !needed[entry.first];
   });
   if (!may_pack) {
     return;
@@ -119,6 +133,20 @@ void TapeRecorder::give_kept(const TapeValueSet& needed, bool may_pack) {
       kept.alias.reset();
     }
   }
+}
+
+// Leaves what others own and will use again.
+void TapeRecorder::complete_refilled(const TapeValueSet& needed) {
+  absl::erase_if(tape_.refilled, [&](auto& entry) {
+    auto& [value, refilled] = entry;
+    const TapeValues::Memory* const memory = values_.find(refilled.storage._unsafe_get_target());
+    const bool is_to_stay = needed[value] && !refilled.storage.expired() && memory != nullptr &&
+                            (memory->is_others || refilled.is_freed());
+    if (is_to_stay) {
+      refilled.complete(/*is_current=*/memory->current == value);
+    }
+    return !is_to_stay;
+  });
 }
 
 void TapeRecorder::report(const TapeValueSet& needed, RegionStats& stats) const {

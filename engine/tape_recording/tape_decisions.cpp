@@ -53,7 +53,7 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
   for (const c10::IValue& result : results) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       const TapeValues::Memory* const found = values_.find(TapeValues::key_of(tensor));
-      if (found != nullptr && !found->is_outside) {
+      if (found != nullptr && !found->is_others_or_outside()) {
         const TapeValueId value = found->current;
         keep(value, tensor, store_of(answer, tensor));
         if (has_last_written()) {
@@ -68,8 +68,9 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
 
 bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
   if (const auto creator = decision_of_creator(tensor)) {
-    const TapeValueId value = values_.current(TapeValues::key_of(tensor));
-    if (values_.input(value) == nullptr) {
+    const TapeValues::Memory& memory = *values_.find(TapeValues::key_of(tensor));
+    const TapeValueId value = memory.current;
+    if (values_.input(value) == nullptr && !memory.is_others) {
       keep(value, tensor, store_of(answer, tensor));
       values_.put_away(value);
     }
@@ -98,10 +99,11 @@ void TapeRecorder::retain_last(const OperatorCall& call, const std::vector<Writt
   absl::InlinedVector<TapeRetention::Result, 4> results;
   const auto add = [&](const at::Tensor& tensor) {
     const TapeValues::Memory* const memory = values_.find(TapeValues::key_of(tensor));
-    const bool is_new =
-        memory != nullptr && !memory->is_outside && tape_.values[memory->current].op == index &&
-        std::none_of(results.begin(), results.end(),
-                     [&](const auto& other) { return other.value == memory->current; });
+    const bool is_new = memory != nullptr && !memory->is_others_or_outside() &&
+                        tape_.values[memory->current].op == index &&
+                        std::none_of(results.begin(), results.end(), [&](const auto& other) {
+                          return other.value == memory->current;
+                        });
     if (is_new) {
       results.push_back({memory->current, tensor, values_[memory->current].bytes});
     }
@@ -135,7 +137,8 @@ void TapeRecorder::apply(const TapeRetention::Result& result) {
 
 void TapeRecorder::retain_saved(const at::Tensor& tensor, TapeValueId value) {
   const TapeOperatorId op = tape_.values[value].op;
-  if (!options_.retention->retains_saved(tensor) || op == Tape::kNone ||
+  const TapeValues::Memory* const memory = values_.find(TapeValues::key_of(tensor));
+  if (!options_.retention->retains_saved(tensor) || op == Tape::kNone || memory->is_others ||
       values_.input(value) != nullptr || tape_.operators[op].is_forced) {
     return;
   }

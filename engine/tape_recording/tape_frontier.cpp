@@ -72,7 +72,7 @@ bool TapeValues::is_served(TapeOperatorId index) const {
 bool TapeValues::may_keep(TapeOperatorId index, TapeValueId value, const at::Tensor& tensor) const {
   const Tape::Operator& op = tape_.operators[index];
   const Memory* const memory = find(key_of(tensor));
-  const bool is_unchanged = memory != nullptr && memory->current == value;
+  const bool is_unchanged = memory != nullptr && memory->current == value && !memory->is_others;
   return is_unchanged && op.decision != CheckpointPolicy::MUST_RECOMPUTE && !op.is_forced &&
          op.transfer == Transfer::kNone && info_[value].unfilled_bytes == 0 &&
          !info_[value].is_factorys && is_keepable(tensor);

@@ -24,6 +24,9 @@ bool reads_non_owning(const at::Tensor& tensor) {
   return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_non_owning(tensor);
 }
 
+// Buffers, inputs, tables: no operator's result that autograd follows.
+bool may_be_written_unseen(const at::Tensor& tensor) { return !tensor.requires_grad(); }
+
 // By a torch::autograd::Function, which counts a version beside that of the operator that wrote.
 bool is_marked_dirty(const at::Tensor& tensor, std::int64_t version) {
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -48,15 +51,21 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   const TapeValues::Memory* const known = values_.find(TapeValues::key_of(tensor));
   const bool is_statistic = use == Use::kReadStatistics && (known == nullptr || known->is_outside);
   const bool is_copied = is_statistic || (is_read(use) && reads_non_owning(tensor));
-  const TapeValueId value = value_of(tensor, is_read(use) ? Use::kRead : use, is_copied);
+  const TapeValueId value =
+      value_of(tensor, use == Use::kReadStatistics ? Use::kRead : use, is_copied);
   Found found{{value, is_dense(tensor) ? tables_.geometry_of(tensor) : GeometryId()}};
   TapeValues::Info& info = values_[value];
   if (is_read(use) && !info.is_read) {
     info.is_read = true;
     found.is_first_read = true;
-    if (tape_.values[value].op == Tape::kNone && !is_copied && !is_leaf_with_gradient(tensor)) {
-      info.sample = sample_of(tensor, /*of_all_bytes=*/false);
-    }
+  }
+  if (is_read(use) && use != Use::kSaved && info.sample == 0 &&
+      tape_.values[value].op == Tape::kNone && !is_copied) {
+    info.is_whole_sample = may_be_written_unseen(tensor);
+    info.sample = sample_of(tensor, info.is_whole_sample);
+  }
+  if (use == Use::kRead && info.is_state) {
+    copy_state(value, tensor);
   }
   return found;
 }
@@ -71,6 +80,9 @@ TapeValueId TapeLookup::value_of(const at::Tensor& tensor, Use use, bool is_copi
     return values_.add_input(memory, tensor, Why::kOutside);
   }
   const TapeValueId current = found->current;
+  if (use == Use::kOverwritten && is_dense(tensor) && is_whole_storage(tensor)) {
+    return current;
+  }
   if (found->is_outside) {
     return check_unchanged(current, memory, tensor);
   }
@@ -82,18 +94,14 @@ TapeValueId TapeLookup::value_of(const at::Tensor& tensor, Use use, bool is_copi
 bool TapeLookup::is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor,
                                          Use use) const {
   const TapeValues::Info& info = values_[value];
-  const bool is_overwritten = use == Use::kOverwritten;
-  if (is_overwritten && is_whole_storage(tensor)) {
-    return false;
-  }
   if (version_of(tensor) > info.version && !is_marked_dirty(tensor, info.version)) {
     return true;
   }
-  if (info.unfilled_bytes > 0 && !is_overwritten) {
+  if (info.unfilled_bytes > 0 && use != Use::kOverwritten && use != Use::kCopiedWithin) {
     return true;
   }
   if (!tensor.is_cpu()) {
-    return info.is_factorys && use == Use::kRead;
+    return info.is_factorys && (use == Use::kRead || use == Use::kSaved);
   }
   return info.sample != 0 && info.sample != sample_of(tensor, info.is_factorys);
 }
@@ -110,7 +118,8 @@ TapeValueId TapeLookup::written_out_of_sight(TapeValueId was, StorageId memory,
 TapeValueId TapeLookup::replace(TapeValueId was, StorageId memory, const at::Tensor& tensor,
                                 Why why) {
   const TapeValueId now = values_.add_input(memory, tensor, why);
-  values_[now].sample = sample_of(tensor, /*of_all_bytes=*/false);
+  values_[now].is_whole_sample = may_be_written_unseen(tensor);
+  values_[now].sample = sample_of(tensor, values_[now].is_whole_sample);
   if (values_[was].saved_at_version == version_of(tensor)) {
     pending_writes_.move_slots(was, now);
   }
@@ -133,11 +142,29 @@ TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tens
   return value;
 }
 
+void TapeLookup::copy_state(TapeValueId value, const at::Tensor& tensor) {
+  Tape::Given& given = *values_.input(value);
+  if (given.why == Why::kCopied || !is_dense(tensor) || is_beyond_storage(tensor)) {
+    return;
+  }
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  if (bytes > state_bytes_left_) {
+    return;  // compared by version when a replay reads it
+  }
+  state_bytes_left_ -= bytes;
+  given.why = Why::kCopied;
+  given.parameter.reset();
+  given.kept = KeptResult(TapeValues::copy_of(flat(tensor)));
+  given.geometry = tables_.geometry_of(given.kept.alias);
+}
+
 TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,
                                         const at::Tensor& tensor) {
   Tape::Given& was = *values_.input(value);
+  const TapeValues::Info& info = values_[value];
   if (was.why == Why::kCopied) {
-    const bool is_same = is_same_memory(was.kept.alias, flat(tensor));
+    const bool is_same = info.is_state ? version_of(tensor) == info.version
+                                       : is_same_memory(was.kept.alias, flat(tensor));
     return is_same ? value : values_.add_input(memory, tensor, Why::kOutside);
   }
   if (was.kept.is_mutated()) {
@@ -148,8 +175,7 @@ TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,
     was.lost = TensorMetadata(tensor).to_string() + kWrittenUncounted;
     return replace(value, memory, tensor, was.why);
   }
-  const MemorySample sample = values_[value].sample;
-  if (sample == 0 || sample == sample_of(tensor, /*of_all_bytes=*/false)) {
+  if (info.sample == 0 || info.sample == sample_of(tensor, info.is_whole_sample)) {
     return value;
   }
   was.lost = c10::str(TensorMetadata(tensor).to_string(),

@@ -31,19 +31,32 @@ namespace reprise::engine_internal {
 // Lives as long as forward, on its thread.
 class TapeLookup {
  public:
-  // The use of a tensor by an operator, or by autograd, which reads it. A target is modified or
-  // overwritten; statistics that an operator reads are copied.
-  enum class Use : std::uint8_t { kRead, kReadStatistics, kChanged, kOverwritten };
-  static bool is_read(Use use) { return use == Use::kRead || use == Use::kReadStatistics; }
+  // The use of a tensor by an operator, which reads it, copies the part of a tensor into another
+  // part, or writes to it; or by autograd, which saves it. A target is modified or overwritten.
+  // Statistics that an operator reads are copied.
+  enum class Use : std::uint8_t {
+    kRead,
+    kReadStatistics,
+    kCopiedWithin,
+    kSaved,
+    kChanged,
+    kOverwritten
+  };
+  static bool is_read(Use use) { return use < Use::kChanged; }
 
   struct Found {
     Tape::Tensor tensor;
     bool is_first_read = false;
   };
 
-  // All must outlive this.
-  TapeLookup(Tape& tape, TapeTables& tables, TapeValues& values, PendingWrites& pending_writes)
-      : tape_(tape), tables_(tables), values_(values), pending_writes_(pending_writes) {}
+  // state_limit_bytes: of the copies of changed memory from outside. All must outlive this.
+  TapeLookup(Tape& tape, TapeTables& tables, TapeValues& values, PendingWrites& pending_writes,
+             std::int64_t state_limit_bytes)
+      : tape_(tape),
+        tables_(tables),
+        values_(values),
+        pending_writes_(pending_writes),
+        state_bytes_left_(state_limit_bytes) {}
 
   Found find(const at::Tensor& tensor, Use use);
 
@@ -56,6 +69,9 @@ class TapeLookup {
   TapeValueId value_of(const at::Tensor& tensor, Use use, bool is_copied);
   // The owner of the memory may write to it or free it unseen: each state of it is copied.
   TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor);
+  // Memory from outside that the region has changed, and that an operator reads now: it will change
+  // again in the next run of the region's code.
+  void copy_state(TapeValueId value, const at::Tensor& tensor);
   // A value from outside that has been modified since the region read it is a new value.
   TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);
   bool is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor, Use use) const;
@@ -70,6 +86,7 @@ class TapeLookup {
   TapeTables& tables_;
   TapeValues& values_;
   PendingWrites& pending_writes_;
+  std::int64_t state_bytes_left_;
 };
 
 }  // namespace reprise::engine_internal

@@ -45,7 +45,7 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
       tables_(tape),
       values_(tape, tables_, options.follows_parameters, options.retention == nullptr),
       pending_writes_(tape, values_),
-      lookup_(tape, tables_, values_, pending_writes_),
+      lookup_(tape, tables_, values_, pending_writes_, options.state_limit_bytes),
       region_(region),
       policy_region_(std::move(policy), region, *this, enclosing),
       options_(options),
@@ -85,7 +85,8 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.is_cheap = traits.is_cheap;
   op.transfer = traits.transfer;
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
-  const std::vector<Written> written = std::exchange(targets_now_, {});
+  settle_targets();
+  std::vector<Written> written = std::exchange(targets_now_, {});
   prepare_writes(call, written);
   std::optional<RandomDraw> draw;
   if (const at::Generator generator = generator_of(call);
@@ -125,7 +126,11 @@ void TapeRecorder::note_versions() {
 }
 
 Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
-  const TapeLookup::Found found = lookup_.find(tensor, use);
+  const bool is_target = std::any_of(
+      targets_now_.begin(), targets_now_.end(),
+      [&](const Written& target) { return target.memory == TapeValues::key_of(tensor); });
+  const TapeLookup::Found found =
+      lookup_.find(tensor, use == Use::kRead && is_target ? Use::kCopiedWithin : use);
   if (found.is_first_read) {
     read_now_.push_back(found.tensor.value);
   }
@@ -138,7 +143,7 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   note_versions();
   read_now_.clear();
-  const Tape::Tensor found = look_up(tensor, Use::kRead);
+  const Tape::Tensor found = look_up(tensor, Use::kSaved);
   values_[found.value].saved_at_version = version_of(tensor);
   if (options_.retention != nullptr) {
     retain_saved(tensor, found.value);
@@ -239,7 +244,7 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
   note_results(call, arguments);
   const bool has_made = tape_.made.size() > op.first_made;
   const bool writes_inside = std::any_of(written.begin(), written.end(), [this](const auto& write) {
-    return !values_.is_outside(write.memory);
+    return write.is_refill || !values_.is_outside(write.memory);
   });
   if (!has_made && !writes_inside) {
     note_writes(call, written, /*is_run_again=*/false);

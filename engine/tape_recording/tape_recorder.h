@@ -47,8 +47,9 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     bool is_nested = false;      // in another region, whose hooks pack the inputs
     bool through_hooks = false;  // results that the policy saves
     std::shared_ptr<ActivationStore> input_store = nullptr;
-    bool needs_transfers = false;     // all collectives are run again, needed or not
-    bool follows_parameters = false;  // read as they are at the time of a replay
+    bool needs_transfers = false;        // all collectives are run again, needed or not
+    bool follows_parameters = false;     // read as they are at the time of a replay
+    std::int64_t state_limit_bytes = 0;  // see TapeLookup
     std::shared_ptr<TapeRetention> retention = nullptr;  // decides instead of a policy
   };
 
@@ -94,6 +95,8 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     StorageId memory;
     at::Tensor tensor;
     TapeValueId before;
+    TapeValueId scratch = {};  // of a refill, see prepare_refill(): what the operator is given
+    bool is_refill = false;    // see Note [Refilled memory]
   };
 
   using Use = TapeLookup::Use;
@@ -127,7 +130,10 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void leave_out(const Tape::Operator& op);
   void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
-  void prepare_writes(const OperatorCall& call, const std::vector<Written>& written);
+  void settle_targets();
+  void give_instead(TapeValueId value, TapeValueId other);
+  void prepare_writes(const OperatorCall& call, std::vector<Written>& written);
+  void prepare_refill(const OperatorCall& call, Written& write);
   void prepare_write_outside(const OperatorCall* call, const Written& write, bool is_run_again,
                              bool is_read_by_it);
   at::Tensor state_of(const OperatorCall& call, const Written& write);
@@ -160,6 +166,8 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   // Completion, in tape_completion.cpp.
   void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);
   void give_kept(const TapeValueSet& needed, bool may_pack);
+  void forget_freed();
+  void complete_refilled(const TapeValueSet& needed);
   void report(const TapeValueSet& needed, RegionStats& stats) const;
 
   Tape& tape_;

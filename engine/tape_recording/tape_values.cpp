@@ -48,7 +48,10 @@ TapeValueId TapeValues::add(StorageId memory, const at::Tensor& tensor, Tape::Va
   const bool is_storage = is_dense(tensor);
   info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : GeometryId(),
                    .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
-  memory_.insert_or_assign(memory, Memory{id, is_outside, weak_storage_of(tensor)});
+  const auto known = memory_.find(memory);
+  const bool is_others =
+      known != memory_.end() && (known->second.is_outside || known->second.is_others);
+  memory_.insert_or_assign(memory, Memory{id, is_outside, is_others, weak_storage_of(tensor)});
   if (!is_storage) {
     unknown_layouts_.push_back(tensor);
   }
@@ -73,6 +76,30 @@ TapeValueId TapeValues::add_input(StorageId memory, const at::Tensor& tensor, Wh
   tape_.given.emplace(id, std::move(given));
   outside_.push_back(id);
   return id;
+}
+
+TapeValueId TapeValues::add_unset(const at::Tensor& tensor) {
+  const TapeValueId id = tape_.values.next_id();
+  tape_.values.push_back({});
+  Tape::Given given;
+  given.why = Why::kUnset;
+  given.geometry = tables_.geometry_of(flat(tensor));
+  given.device = tensor.device();
+  info_.push_back(
+      {.geometry = given.geometry, .bytes = static_cast<std::int64_t>(tensor.storage().nbytes())});
+  tape_.given.emplace(id, std::move(given));
+  return id;
+}
+
+void TapeValues::note_refilled(TapeValueId value, const at::Tensor& tensor) {
+  tape_.refilled.emplace(value, Tape::Refilled(tensor, tables_.geometry_of(flat(tensor))));
+}
+
+void TapeValues::note_version(TapeValueId value, std::int64_t version) {
+  info_[value].version = version;
+  if (const auto found = tape_.refilled.find(value); found != tape_.refilled.end()) {
+    found->second.version = version;
+  }
 }
 
 void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,

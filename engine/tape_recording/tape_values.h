@@ -40,13 +40,18 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     std::int64_t bytes = 0;
     MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
     std::int64_t saved_at_version = -1;
-    std::int64_t version = 0;  // of a value that an operator of the tape made, when it had run
+    std::int64_t version = 0;  // of a value that an operator has made or written, when it had run
+    bool is_whole_sample = false;  // of all bytes
+    bool is_state = false;  // memory from outside that the region has changed, and not as a whole
   };
   struct Memory {
     TapeValueId current;
     bool is_outside;
+    bool is_others;  // was outside, until the region refilled it
     // Prevents the reuse of its address. Null for a tensor without a usable storage.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+
+    bool is_others_or_outside() const { return is_outside || is_others; }
   };
 
   // follows_parameters: replays read parameters as they are then. has_frontier: see Note
@@ -86,6 +91,12 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     return add(memory, tensor, {.op = op}, /*is_outside=*/false);
   }
   TapeValueId add_input(StorageId memory, const at::Tensor& tensor, Tape::Given::Why why);
+  // Adds memory of this size and dtype that an operator is about to fill.
+  TapeValueId add_unset(const at::Tensor& tensor);
+  // The operator that made the value has filled all of the tensor's storage.
+  void note_refilled(TapeValueId value, const at::Tensor& tensor);
+  // The operator has returned, and autograd has counted its write.
+  void note_version(TapeValueId value, std::int64_t version);
 
   // Returns the tape input of that value; null if it is none.
   Tape::Given* input(TapeValueId value) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/tape_recording/tape_recorder.h"
 
@@ -34,12 +35,39 @@ std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& 
   return std::exchange(targets_now_, {});
 }
 
-void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Written>& written) {
-  const auto is_inside = [this](const Written& write) { return !values_.is_outside(write.memory); };
+// A pointer may have written to a target, which a later argument of the operator reveals.
+void TapeRecorder::settle_targets() {
+  for (Written& target : targets_now_) {
+    if (const TapeValueId now = values_.current(target.memory); now != target.before) {
+      give_instead(target.before, now);
+      target.before = now;
+    }
+  }
+}
+
+// To the operator that runs.
+void TapeRecorder::give_instead(TapeValueId value, TapeValueId other) {
+  for (std::size_t i = first_argument_now_; i < tape_.arguments.size(); ++i) {
+    Tape::Argument& argument = tape_.arguments[i];
+    if (argument.kind == Tape::Argument::Kind::kTensor && argument.number == value.number()) {
+      argument.number = static_cast<std::uint32_t>(other.number());
+    }
+  }
+}
+
+void TapeRecorder::prepare_writes(const OperatorCall& call, std::vector<Written>& written) {
+  for (Written& write : written) {
+    write.is_refill = refills(call.traits, write.tensor);
+  }
+  const auto is_inside = [this](const Written& write) {
+    return write.is_refill || !values_.is_outside(write.memory);
+  };
   const bool is_run_again =
       !call.traits.returns_only_arguments || std::any_of(written.begin(), written.end(), is_inside);
-  for (const Written& write : written) {
-    if (is_inside(write)) {
+  for (Written& write : written) {
+    if (write.is_refill && values_.find(write.memory)->is_others_or_outside()) {
+      prepare_refill(call, write);
+    } else if (is_inside(write)) {
       prepare_write_inside(write);
     } else {
       prepare_write_outside(&call, write, is_run_again, !call.traits.undeclared);
@@ -47,10 +75,26 @@ void TapeRecorder::prepare_writes(const OperatorCall& call, const std::vector<Wr
   }
 }
 
+// See Note [Refilled memory]. The operator depends on earlier contents only if it reads them.
+void TapeRecorder::prepare_refill(const OperatorCall& call, Written& write) {
+  const bool is_read =
+      std::find(saved_now_.begin(), saved_now_.end(), write.before) == saved_now_.end() &&
+      values_[write.before].is_read;
+  if (values_.is_outside(write.memory) && is_read) {
+    prepare_write_outside(&call, write, /*is_run_again=*/true, /*is_read_by_it=*/false);
+  } else if (!is_read) {
+    write.scratch = values_.add_unset(write.tensor);
+    give_instead(write.before, write.scratch);
+  }
+}
+
 // See Note [What is not on the tape].
 void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written& write,
                                          bool is_run_again, bool is_read_by_it) {
   Tape::Given& before = tape_.given.at(write.before);
+  if (before.why == Why::kCopied) {
+    return;
+  }
   // Batch norm saves its statistics and means the updated ones.
   const bool is_saved_for_later = !is_read_by_it && std::find(saved_now_.begin(), saved_now_.end(),
                                                               write.before) != saved_now_.end();
@@ -122,18 +166,19 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
                                bool is_run_again) {
   for (const Written& write : written) {
     pending_writes_.add(write.tensor, write.before, tape_.values.next_id());
-    if (!values_.is_outside(write.memory)) {
+    Tape::Given* const before = values_.input(write.before);
+    if (before != nullptr && before->why == Why::kOutside && !before->lost &&
+        !call.traits.undeclared && !before->parameter.defined()) {
+      before->lost = describe_loss(*before);  // also if an enclosing replay skips the write
+    }
+    if (write.is_refill || !values_.is_outside(write.memory)) {
       note_write_inside(call, write);
       continue;
-    }
-    Tape::Given& before = tape_.given.at(write.before);
-    if (before.why == Why::kOutside && !before.lost && !call.traits.undeclared &&
-        !before.parameter.defined()) {
-      before.lost = describe_loss(before);  // also if an enclosing replay skips the write
     }
     const TapeValueId after = values_.add_input(write.memory, write.tensor, Why::kOutside);
     pending_writes_.add_input(after);
     values_[after].is_statistics = call.traits.undeclared;
+    values_[after].is_state = !call.traits.undeclared;
     if (is_run_again) {
       tape_.writes.push_back({write.before, Tape::kNone});
     }
@@ -163,9 +208,13 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
       std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
   info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
   info.sample = samples_now_ ? TapeLookup::sample_of(write.tensor, info.is_factorys) : 0;
-  tape_.writes.push_back({write.before, after});
+  tape_.writes.push_back({write.scratch == Tape::kNone ? write.before : write.scratch, after});
+  if (write.is_refill) {
+    values_.note_refilled(after, write.tensor);
+  }
   const Tape::Given* const kept = values_.input(write.before);
-  if (kept != nullptr && kept->kept.alias.defined() && !before.is_read) {
+  if (kept != nullptr && kept->why == Why::kPolicy && kept->kept.alias.defined() &&
+      !before.is_read) {
     std::shared_ptr<ActivationStore> store = kept->kept.store;
     values_.forget(write.before);
     keep(after, write.tensor, std::move(store));
@@ -185,7 +234,10 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   }
   run_next(call);
   for (const Written& write : written) {
-    pending_writes_.add_input(values_.add_input(write.memory, write.tensor, Why::kOutOfSight));
+    const bool is_outside = values_.is_outside(write.memory);
+    const TapeValueId after = values_.add_input(write.memory, write.tensor, Why::kOutOfSight);
+    values_[after].is_state = is_outside;
+    pending_writes_.add_input(after);
   }
 }
 

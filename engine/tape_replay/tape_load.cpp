@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 //
 // The tensors that a replay passes to operators and slots.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/util/StringUtil.h>
 
@@ -69,14 +70,25 @@ const TapeReplay::Base& TapeReplay::base_of(TapeValueId value) {
 }
 
 TapeReplay::Base TapeReplay::load(TapeValueId value) {
+  if (const auto now = refilled_now_.find(value); now != refilled_now_.end()) {
+    return {now->second, 0, version_of(now->second)};
+  }
   const auto found = tape_.given.find(value);
   TORCH_INTERNAL_ASSERT(found != tape_.given.end(), "a value that nothing has made");
   Tape::Given& given = found->second;
+  if (given.why == Why::kUnset) {
+    const Geometry& whole = tape_.geometries[given.geometry];
+    return {at::empty(whole.sizes, at::TensorOptions(whole.dtype).device(given.device))};
+  }
   at::Tensor tensor = load_tensor(given);
-  if (given.why == Why::kOutside && is_beyond_storage(tensor)) {
-    fail_mutated(c10::str("a tensor from outside the region, ", TensorMetadata(tensor).to_string(),
-                          ", whose storage has been resized to ", tensor.storage().nbytes(),
-                          " bytes since"));
+  const bool may_be_freed = given.why == Why::kOutside || given.why == Why::kOutOfSight ||
+                            (given.why == Why::kPolicy && given.kept.alias.defined());
+  if (may_be_freed && is_beyond_storage(tensor)) {
+    fail_mutated(c10::str(
+        "a tensor ",
+        given.why == Why::kPolicy ? "that the policy keeps, " : "from outside the region, ",
+        TensorMetadata(tensor).to_string(), ", whose storage has been resized to ",
+        tensor.storage().nbytes(), " bytes since"));
   }
   work_[value].is_brought_back =
       given.kept.stored != nullptr || (given.input && given.input->is_packed());
@@ -84,10 +96,20 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
     tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
   }
   // Saved tensors are then as they are without checkpointing.
-  const bool is_overwritten = given.why == Why::kOutside && !record_.allow_external_mutation &&
-                              !given.parameter.defined() &&
-                              is_written_uncounted_since(tensor, given.kept.moment);
+  const bool is_original = given.why == Why::kOutside || given.why == Why::kOutOfSight;
+  const bool is_overwritten = is_original && !record_.allow_external_mutation &&
+                              !given.parameter.defined() && is_written_unseen(given, tensor);
   return {tensor, shift_of(tensor, given.geometry), version_of(tensor), is_overwritten};
+}
+
+// Returns whether it no longer has the contents that forward's operators read, at the same version.
+bool TapeReplay::is_written_unseen(const Tape::Given& given, const at::Tensor& tensor) {
+  const bool is_in_its_memory = !given.input || given.input->is_original(tensor);
+  if (!is_in_its_memory || !hooks_internal::is_dense(tensor)) {
+    return false;
+  }
+  return is_written_uncounted_since(tensor, given.kept.moment) ||
+         (given.sample != 0 && given.sample != sample_memory(tensor, given.is_whole_sample));
 }
 
 std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry) const {

@@ -89,6 +89,7 @@ class TapeRecomputation final : public Recomputation {
                  .input_store = record.input_store,
                  .needs_transfers = !record.early_stop,
                  .follows_parameters = record.allow_external_mutation,
+                 .state_limit_bytes = record.copied_state_limit_bytes,
                  .retention = entry.retention},
         fills_region_(entry.options.fill == TapeFill::kRegion || !record.early_stop) {
     tape_.allow_mutation = entry.options.allow_cache_entry_mutation;

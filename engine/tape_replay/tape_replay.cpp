@@ -35,6 +35,8 @@ using Why = Tape::Given::Why;
 FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   const bool has_grown =
       planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
+  find_refilled();
+  const absl::Cleanup pass_is_over = [this] { forget_refilled(); };
   if (generation_ != tape_.generation || has_grown) {
     restart(wants);
   }
@@ -110,10 +112,31 @@ void TapeReplay::restart(Wants wants) {
   }
 }
 
+void TapeReplay::find_refilled() {
+  for (const auto& [value, refilled] : tape_.refilled) {
+    if (at::Tensor now = refilled.now(tape_.geometries[refilled.geometry]); now.defined()) {
+      refilled_now_.emplace(value, std::move(now));
+    }
+  }
+}
+
+// Its owner may free or change it before the next pass.
+void TapeReplay::forget_refilled() {
+  for (const auto& [value, tensor] : refilled_now_) {
+    if (value.number() < work_.size() && work_[value].base.tensor.is_same(tensor)) {
+      work_[value].base = {};
+    }
+  }
+  refilled_now_.clear();
+}
+
 bool TapeReplay::is_available(TapeValueId value) const {
   const auto found = tape_.given.find(value);
-  if (found == tape_.given.end() || found->second.why != Why::kPolicy) {
-    return found != tape_.given.end();
+  if (found == tape_.given.end()) {
+    return !refilled_now_.empty() && refilled_now_.contains(value);
+  }
+  if (found->second.why != Why::kPolicy) {
+    return true;
   }
   return !tape_.recomputes_kept && !(tape_.allow_mutation && found->second.kept.is_mutated());
 }
@@ -123,8 +146,10 @@ void TapeReplay::plan_transfers(std::vector<TapeOperatorId>& operators) {
   if (!tape_.has_required || std::exchange(has_transferred_, true)) {
     return;
   }
+  const TapeOperatorSet transfers =
+      transfers_to_repeat(tape_, [this](TapeValueId value) { return is_available(value); });
   for (const TapeOperatorId index : tape_.operators.ids()) {
-    if (tape_.operators[index].is_required) {
+    if (transfers[index]) {
       planned_in_[index] = pass_;
       operators.push_back(index);
     }
@@ -242,7 +267,9 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
   written_.clear();
   for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
     const TapeValueId before = tape_.writes[i].before;
-    const bool is_shared = is_available(before) || is_used_later(before);
+    const auto given = tape_.given.find(before);
+    const bool is_unset = given != tape_.given.end() && given->second.why == Why::kUnset;
+    const bool is_shared = !is_unset && (is_available(before) || is_used_later(before));
     Base base = base_of(before);
     const bool may_be_written =
         !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;

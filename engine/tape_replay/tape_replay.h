@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/tape/tape.h"
@@ -82,6 +83,8 @@ class TapeReplay {
   std::vector<SlotId> slots_for(std::optional<SlotId> asked, Wants wants) const;
   std::vector<TapeOperatorId> plan(const std::vector<SlotId>& slots);
   void plan_transfers(std::vector<TapeOperatorId>& operators);
+  void find_refilled();
+  void forget_refilled();
   bool is_available(TapeValueId value) const;
   std::vector<at::Generator> generators_of(const std::vector<TapeOperatorId>& operators) const;
   void run_all(const std::vector<TapeOperatorId>& operators, Wants wants);
@@ -120,6 +123,7 @@ class TapeReplay {
 
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value);
+  static bool is_written_unseen(const Tape::Given& given, const at::Tensor& tensor);
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor parameter_now(const Tape::Given& given) const;
   // Returns the shift of a tensor that had the geometry in forward; 0 without one.
@@ -142,7 +146,9 @@ class TapeReplay {
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
   std::size_t position_ = 0;
-  bool has_transferred_ = false;                                       // in this session
+  bool has_transferred_ = false;  // in this session
+  // In others' memory, in this pass: see Note [Refilled memory].
+  absl::flat_hash_map<TapeValueId, at::Tensor> refilled_now_;
   base_internal::IdVector<TapeOperatorId, std::uint32_t> planned_in_;  // the pass
   // The pass in which an operator runs, and not for the last time. Of planned tapes.
   base_internal::IdVector<TapeOperatorId, std::uint32_t> repeated_in_;

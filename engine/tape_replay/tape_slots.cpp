@@ -42,7 +42,12 @@ void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
     fill_slots_planned(value, wants);
     return;
   }
-  for (auto next = slots_from(value); next != slots_.end() && next->first == value; ++next) {
+  // See Note [Refilled memory].
+  const auto refilled = tape_.refilled.find(value);
+  const bool waits = refilled != tape_.refilled.end() && work_[value].asked_in != pass_ &&
+                     refilled->second.is_freed();
+  for (auto next = slots_from(value); !waits && next != slots_.end() && next->first == value;
+       ++next) {
     if (wants(next->second)) {
       fill_slot(next->second);
     }
@@ -61,11 +66,12 @@ void TapeReplay::fill_slot(SlotId slot) {
   }
   check_contents(slot, tensor);
   const std::int64_t version = version_of(tensor);
-  filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version});
+  const TapeValueId value = tape_.slots[slot].value;
+  const bool is_moved = !is_held && tape_.refilled.contains(value) && !is_available(value);
+  filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version, is_moved});
   if (is_held) {
     return;
   }
-  const TapeValueId value = tape_.slots[slot].value;
   work_[value].filled_in = pass_;
   work_[value].filled_at = static_cast<std::uint32_t>(filled_.size() - 1);
   if (is_available(value) && !work_[value].is_brought_back) {
