@@ -165,6 +165,14 @@ bool SavedTensorRecord::is_freed_in_one(const at::Tensor& recomputed) const {
          is_freed_ != is_freed(recomputed);
 }
 
+at::Tensor SavedTensorRecord::reassigned() const {
+  const at::Tensor tensor(original_.lock());
+  const bool is_reassigned = tensor.defined() && tensor.is_leaf() && !tensor.is_view() &&
+                             !shares_memory_with(tensor) && tensor._version() == version_ &&
+                             metadata_.matches(tensor) && !is_beyond_storage(tensor);
+  return is_reassigned ? hooks_internal::detached_alias(tensor) : at::Tensor();
+}
+
 at::Tensor SavedTensorRecord::original() const {
   if (metadata_.requires_grad) {
     return {};

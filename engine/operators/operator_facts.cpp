@@ -118,9 +118,9 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
 }
 
 bool refills(const OperatorTraits& traits, const at::Tensor& target) {
-  return traits.overwrites && !target.is_nested() && target.layout() == c10::kStrided &&
-         storage_of(target) != nullptr && target.nbytes() == target.storage().nbytes() &&
-         target.is_non_overlapping_and_dense();
+  return traits.overwrites && !traits.undeclared && !target.is_nested() &&
+         target.layout() == c10::kStrided && storage_of(target) != nullptr &&
+         target.nbytes() == target.storage().nbytes() && target.is_non_overlapping_and_dense();
 }
 
 bool leaves_parts_unset(const OperatorCall& call, const at::Tensor& result) {

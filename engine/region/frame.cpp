@@ -94,6 +94,9 @@ at::Tensor Frame::unpack(SlotId slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
+  if (at::Tensor now = record_.slots[slot].saved.reassigned(); now.defined()) {
+    return now;
+  }
   at::Tensor original = value.is_moved ? at::Tensor() : record_.slots[slot].saved.original();
   if (original.defined()) {
     return original;

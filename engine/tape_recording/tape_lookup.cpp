@@ -27,6 +27,22 @@ bool reads_non_owning(const at::Tensor& tensor) {
 // Buffers, inputs, tables: no operator's result that autograd follows.
 bool may_be_written_unseen(const at::Tensor& tensor) { return !tensor.requires_grad(); }
 
+// Memory that somebody else may fill anew or free unseen. An enclosing record must not keep it, or
+// a number that code makes for an operator, alive: a region inside looks whether its outside
+// tensors are still there.
+bool is_to_be_copied(const at::Tensor& tensor) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  static const c10::DeleterFnPtr of_others = c10::InefficientStdFunctionContext::makeDataPtr(
+                                                 nullptr, [](void*) {}, c10::kCPU)
+                                                 .get_deleter();
+  if (!tensor.is_cpu() || tensor.requires_grad() || !is_dense(tensor)) {
+    return false;
+  }
+  const c10::Storage& storage = tensor.storage();
+  return tensor.dim() == 0 ||
+         (storage.data_ptr().get_deleter() == of_others && storage.nbytes() <= kMostBytes);
+}
+
 // By a torch::autograd::Function, which counts a version beside that of the operator that wrote.
 bool is_marked_dirty(const at::Tensor& tensor, std::int64_t version) {
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -49,8 +65,10 @@ bool is_whole_storage(const at::Tensor& tensor) {
 
 TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   const TapeValues::Memory* const known = values_.find(TapeValues::key_of(tensor));
-  const bool is_statistic = use == Use::kReadStatistics && (known == nullptr || known->is_outside);
-  const bool is_copied = is_statistic || (is_read(use) && reads_non_owning(tensor));
+  const bool is_outside = known == nullptr || known->is_outside;
+  const bool is_statistic = use == Use::kReadStatistics && is_outside;
+  const bool is_copied = is_statistic || (is_read(use) && reads_non_owning(tensor)) ||
+                         (use == Use::kRead && is_outside && is_to_be_copied(tensor));
   const TapeValueId value =
       value_of(tensor, use == Use::kReadStatistics ? Use::kRead : use, is_copied);
   Found found{{value, is_dense(tensor) ? tables_.geometry_of(tensor) : GeometryId()}};

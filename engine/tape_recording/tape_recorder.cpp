@@ -37,6 +37,12 @@ std::optional<std::uint32_t> argument_made_blocking(const OperatorCall& call) {
   return has_host ? index : std::nullopt;
 }
 
+// Kernels may read a tensor without memory through the dispatcher, whose key for these is excluded
+// while a tape replay runs them.
+bool is_zero_tensor(const c10::IValue& argument) {
+  return argument.isTensor() && argument.toTensor()._is_zerotensor();
+}
+
 }  // namespace
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
@@ -184,12 +190,18 @@ bool TapeRecorder::encode_arguments(const OperatorCall& call) {
 }
 
 bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
+  if (is_zero_tensor(argument)) {
+    return false;
+  }
   if (argument.isTensor()) {
     encode_tensor(argument.toTensor(), use);
     return true;
   }
   if (argument.isTensorList() || argument.isOptionalTensorList()) {
     const auto elements = argument.toListRef();
+    if (std::any_of(elements.begin(), elements.end(), &is_zero_tensor)) {
+      return false;
+    }
     tape_.arguments.push_back(
         {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
          static_cast<std::uint32_t>(elements.size()), GeometryId()});

@@ -12,11 +12,11 @@
 namespace reprise::hooks_internal {
 
 // Returns whether the tensor is a strided view of its storage: false for sparse, nested and
-// quantized ones.
+// quantized ones, and for zero tensors, which have no memory.
 inline bool is_dense(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   return impl.unsafe_storage() && impl.layout() == at::kStrided && !impl.is_nested() &&
-         !impl.is_quantized();
+         !impl.is_quantized() && !impl.key_set().has(c10::DispatchKey::ZeroTensor);
 }
 
 // Returns the bytes of the tensor's elements.
