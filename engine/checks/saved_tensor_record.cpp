@@ -123,7 +123,7 @@ SavedTensorRecord::SavedTensorRecord(const at::Tensor& tensor, const RecordOptio
       producer_(producer_of(tensor)),
       of_custom_function_(is_saved_by_its_custom_function(tensor)),
       provenance_(provenance) {
-  if (provenance.is_unset || is_freed_) {
+  if (provenance.is_unset || is_freed_ || is_beyond_storage(tensor)) {
     return;
   }
   if (options.check == DeterminismCheck::kValues) {

@@ -110,8 +110,8 @@ class SavedTensorRecord {
   // Returns whether `tensor` is the parameter, and was freed at exactly one of the two times.
   bool is_freed_in_one(const at::Tensor& recomputed) const;
 
-  // Returns the saved tensor as it is now, without graph, if Tensor::data was assigned to it since it
-  // was saved; undefined otherwise. Autograd without hooks holds the object, not its memory.
+  // Returns the saved tensor as it is now, without graph, if Tensor::data was assigned to it since
+  // it was saved; undefined otherwise. Autograd without hooks holds the object, not its memory.
   at::Tensor reassigned() const;
 
   // Returns the identical tensor object that was saved, if it requires no gradient, is unmodified,

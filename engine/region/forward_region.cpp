@@ -21,6 +21,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/ambient/boundary.h"
 #include "reprise/engine/function/function_recomputation.h"
+#include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/engine/region/configuration.h"
@@ -42,6 +43,9 @@ class ForwardHooks final : public HookProvider {
  public:
   explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
+    if (OperatorInterceptor* const outer = InterceptionScope::current(); outer != nullptr) {
+      outer->settle();  // before LibTorch notes the version of what it saves
+    }
     return frame_->make_slot();
   }
   bool recomputes() const override { return true; }

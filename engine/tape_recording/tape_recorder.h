@@ -142,6 +142,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
               const StorageIdList& arguments);
   void note_results(const OperatorCall& call, const StorageIdList& arguments);
+  void note_lost(const Written& write);
   void note_writes(const OperatorCall& call, const std::vector<Written>& written,
                    bool is_run_again);
   void note_write_inside(const OperatorCall& call, const Written& write);

@@ -162,14 +162,21 @@ void TapeRecorder::prepare_write_inside(const Written& write) {
   }
 }
 
+// Also if an enclosing replay skips the write.
+void TapeRecorder::note_lost(const Written& write) {
+  Tape::Given* const before = values_.input(write.before);
+  if (before != nullptr && before->why == Why::kOutside && !before->lost &&
+      !before->parameter.defined()) {
+    before->lost = describe_loss(*before);
+  }
+}
+
 void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
                                bool is_run_again) {
   for (const Written& write : written) {
     pending_writes_.add(write.tensor, write.before, tape_.values.next_id());
-    Tape::Given* const before = values_.input(write.before);
-    if (before != nullptr && before->why == Why::kOutside && !before->lost &&
-        !call.traits.undeclared && !before->parameter.defined()) {
-      before->lost = describe_loss(*before);  // also if an enclosing replay skips the write
+    if (!call.traits.undeclared) {
+      note_lost(write);
     }
     if (write.is_refill || !values_.is_outside(write.memory)) {
       note_write_inside(call, write);
@@ -235,6 +242,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   run_next(call);
   for (const Written& write : written) {
     const bool is_outside = values_.is_outside(write.memory);
+    note_lost(write);
     const TapeValueId after = values_.add_input(write.memory, write.tensor, Why::kOutOfSight);
     values_[after].is_state = is_outside;
     pending_writes_.add_input(after);

@@ -387,5 +387,38 @@ TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointing) {
   }
 }
 
+TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointingInNestedRegions) {
+  const auto outcome = [&](bool is_truth, const Runner& run) {
+    torch::manual_seed(5);
+    return step(GetParam().make(is_truth), run, 1, 1);
+  };
+  const Outcome expected =
+      outcome(true, [](const Code& code, const at::Tensor& x) { return code(x.exp()).sin(); });
+  for (const auto& [outer_name, outer] : option_kinds()) {
+    for (const auto& [inner_name, inner] : option_kinds()) {
+      const bool may_lack_copies = outer.determinism_check == DeterminismCheck::kNone ||
+                                   inner.determinism_check == DeterminismCheck::kNone;
+      if (may_lack_copies) {
+        continue;
+      }
+      SCOPED_TRACE(c10::str(GetParam().name, ", ", outer_name, " around ", inner_name));
+      try {
+        const auto layer = [&](const Code& code) {
+          return [&inner = inner, code](const at::Tensor& h) {
+            return checkpoint(inner, code, h.exp()).sin();
+          };
+        };
+        const Outcome got = outcome(false, [&](const Code& code, const at::Tensor& x) {
+          return checkpoint(outer, layer(code), x);
+        });
+        expect_same_bits(got.results, expected.results);
+        expect_same_bits(got.outside, expected.outside);
+      } catch (const c10::Error& error) {
+        ADD_FAILURE() << error.what_without_backtrace();
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::testing::outside_memory_test
