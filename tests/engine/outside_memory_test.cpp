@@ -398,7 +398,11 @@ TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointingInNestedRegions) {
     for (const auto& [inner_name, inner] : option_kinds()) {
       const bool may_lack_copies = outer.determinism_check == DeterminismCheck::kNone ||
                                    inner.determinism_check == DeterminismCheck::kNone;
-      if (may_lack_copies) {
+      // The trace of a policy begins with the memory that only the first run makes.
+      const bool is_refused = GetParam().name.find("made inside") != std::string::npos &&
+                              outer.replay == ReplayMode::kFunction && outer.policy != nullptr &&
+                              inner.replay == ReplayMode::kTape;
+      if (may_lack_copies || is_refused) {
         continue;
       }
       SCOPED_TRACE(c10::str(GetParam().name, ", ", outer_name, " around ", inner_name));

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Tapes read what forward read: contents that change without a version, data() that is assigned
+// anew, memory of others, and tensors without memory.
+#include <ATen/ops/_efficientzerotensor.h>
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "reprise/engine/checkpoint_scope.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::outside_contents_test {
+namespace {
+
+using Code = std::function<at::Tensor(const at::Tensor&)>;
+
+class OutsideContentsTest : public ConformanceTest {
+ protected:
+  static Tensors outcome_of(const Code& run, const at::Tensor& x) {
+    const at::Tensor in = x.detach().requires_grad_();
+    torch::manual_seed(3);
+    const at::Tensor y = run(in);
+    return {y.detach(), torch::autograd::grad({y.sum()}, {in})[0]};
+  }
+
+  // In a tape, a scope, a function inside a scope, and a tape inside a function.
+  static void expect_as_plain(const Code& code) {
+    const at::Tensor x = at::randn({6, 8});
+    const CheckpointOptions tape{.replay = ReplayMode::kTape};
+    const auto in_scope = [](const Code& inside) {
+      return [inside](const at::Tensor& t) {
+        const CheckpointScope scope;
+        return inside(t);
+      };
+    };
+    const auto in_function = [](const Code& inside) {
+      return [inside](const at::Tensor& t) { return checkpoint(inside, t); };
+    };
+    const Tensors expected = outcome_of(code, x);
+    const std::vector<std::pair<const char*, Code>> forms = {
+        {"tape", [&](const at::Tensor& t) { return checkpoint(tape, code, t); }},
+        {"scope", in_scope(code)},
+        {"function in a scope", in_scope(in_function(code))},
+        {"tape in a function",
+         in_function([&](const at::Tensor& t) { return checkpoint(tape, code, t); })}};
+    for (const auto& [name, form] : forms) {
+      SCOPED_TRACE(name);
+      expect_same_bits(outcome_of(form, x), expected);
+    }
+  }
+};
+
+TEST_F(OutsideContentsTest, AnyByteThatAPointerHasChangedIsAnError) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 30; ++round) {
+    const at::Tensor x = leaf({1000});
+    const at::Tensor buffer = at::rand({1000});
+    std::optional<CheckpointScope> scope(std::in_place);
+    const at::Tensor y = (x * (buffer + 1)).sin().exp();
+    scope.reset();
+    auto* const bytes = static_cast<unsigned char*>(buffer.data_ptr());
+    bytes[random() % buffer.nbytes()] ^= 1;
+    EXPECT_THROW(y.sum().backward(), MutationError);
+  }
+}
+
+TEST_F(OutsideContentsTest, ReadTwiceInForwardAreTwoContents) {
+  const at::Tensor buffer = at::rand({1000});
+  std::size_t place = 0;
+  const auto code = [&](const at::Tensor& x) {
+    const at::Tensor first = (x * (buffer + 1).slice(0, 0, 8)).sin();
+    static_cast<unsigned char*>(buffer.data_ptr())[place] ^= 1;
+    return (first * (buffer + 1).slice(0, 0, 8)).exp();
+  };
+  for (place = 2; place < 4000; place += 371) {
+    const at::Tensor x = leaf({8});
+    std::optional<CheckpointScope> scope(std::in_place);
+    const at::Tensor y = code(x);
+    scope.reset();
+    EXPECT_THROW(y.sum().backward(), MutationError);  // the first contents are gone
+  }
+}
+
+TEST_F(OutsideContentsTest, AssignedDataIsAsWithoutCheckpointing) {
+  for (const bool is_trained : {true, false}) {
+    const auto gradients = [&](bool in_scope) {
+      torch::manual_seed(5);
+      const at::Tensor x = leaf({4, 4});
+      at::Tensor w = at::randn({4, 4}).requires_grad_(is_trained);
+      std::optional<CheckpointScope> scope;
+      if (in_scope) {
+        scope.emplace();
+      }
+      const at::Tensor y = x.mm(w).sin().exp().cos();
+      scope.reset();
+      w.set_data(at::full({4, 4}, 0.5));
+      return torch::autograd::grad({y.sum()}, is_trained ? Tensors{x, w} : Tensors{x});
+    };
+    expect_same_bits(gradients(true), gradients(false));
+  }
+}
+
+TEST_F(OutsideContentsTest, NumbersAndWrappedMemoryInsideOthersRegions) {
+  expect_as_plain([](const at::Tensor& x) {
+    at::Tensor y = x.clone();
+    y.index_put_({torch::indexing::Slice(1, 4)}, 0.5);
+    return y.sin();
+  });
+  expect_as_plain([](const at::Tensor& x) {
+    const auto memory = std::make_shared<std::vector<float>>(48, 0.5F);
+    return (x * at::from_blob(
+                    memory->data(), {6, 8}, [memory](void*) {}, at::kFloat))
+        .sin();
+  });
+}
+
+TEST_F(OutsideContentsTest, PartsThatAreFilledFromOthers) {
+  expect_as_plain([](const at::Tensor& x) {
+    at::Tensor y = at::empty({7, 8});
+    y.narrow(0, 0, 6).copy_(x);
+    y.narrow(0, 6, 1).copy_(y.narrow(0, 0, 1));
+    return y.sin();
+  });
+  expect_as_plain([](const at::Tensor& x) {
+    namespace F = torch::nn::functional;
+    const auto circular = F::PadFuncOptions({1, 1, 1, 1}).mode(torch::kCircular);
+    return F::pad(x.view({1, 1, 6, 8}), circular).sin();
+  });
+}
+
+TEST_F(OutsideContentsTest, StateThatIsDrawnAnew) {
+  expect_as_plain([state = at::zeros({6, 8})](const at::Tensor& x) {
+    state.bernoulli_(0.5);
+    return x * state;
+  });
+}
+
+TEST_F(OutsideContentsTest, TensorsWithoutMemory) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    const auto code = [](const at::Tensor& x) {
+      const at::Tensor zero = at::_efficientzerotensor({6, 8});
+      return x.sin() * (zero + 1) + zero;
+    };
+    const at::Tensor x = leaf({6, 8});
+    const Tensors expected = gradients(code(x), {x});
+    const CheckpointOptions options{.replay = replay,
+                                    .determinism_check = DeterminismCheck::kValues};
+    expect_same_bits(gradients(checkpoint(options, code, x), {x}), expected);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing::outside_contents_test
