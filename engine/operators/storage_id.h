@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -37,6 +38,18 @@ inline StorageId storage_id_of(const at::Tensor& tensor) {
 inline bool is_non_owning(const at::Tensor& tensor) {
   const c10::DataPtr& data = tensor.storage().data_ptr();
   return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
+}
+
+// Identity of a version counter, by address. Aliases of one memory may have several, as after
+// Tensor::data and set_data(): versions of different counters do not compare.
+using CounterId = const void*;
+
+inline CounterId counter_id_of(const at::Tensor& tensor) {
+  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  static_assert(sizeof(counter) == sizeof(CounterId), "consists of a pointer");
+  CounterId id = nullptr;
+  std::memcpy(&id, static_cast<const void*>(&counter), sizeof(id));
+  return id;
 }
 
 // Returns whether no write to the tensor has been counted, and it is not an alias with a counter of

@@ -15,14 +15,14 @@ void PendingWrites::settle() {
   inputs_.clear();
   for (const Write& write : writes_) {
     const std::int64_t version = version_of(write.tensor);
-    values_.note_version(write.after, version);
+    values_.note_version(write.after, write.tensor);
     if (version == write.version) {
       move_slots(write.before, write.after);
     }
   }
   writes_.clear();
   for (const auto& [tensor, value] : reshaped_) {
-    values_[value].version = version_of(tensor);
+    values_.note_version(value, tensor);
   }
   reshaped_.clear();
 }

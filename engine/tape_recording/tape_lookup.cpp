@@ -112,7 +112,8 @@ TapeValueId TapeLookup::value_of(const at::Tensor& tensor, Use use, bool is_copi
 bool TapeLookup::is_written_out_of_sight(TapeValueId value, const at::Tensor& tensor,
                                          Use use) const {
   const TapeValues::Info& info = values_[value];
-  if (version_of(tensor) > info.version && !is_marked_dirty(tensor, info.version)) {
+  if (info.counter == counter_id_of(tensor) && version_of(tensor) > info.version &&
+      !is_marked_dirty(tensor, info.version)) {
     return true;
   }
   if (info.unfilled_bytes > 0 && use != Use::kOverwritten && use != Use::kCopiedWithin) {
@@ -181,8 +182,9 @@ TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,
   Tape::Given& was = *values_.input(value);
   const TapeValues::Info& info = values_[value];
   if (was.why == Why::kCopied) {
-    const bool is_same = info.is_state ? version_of(tensor) == info.version
-                                       : is_same_memory(was.kept.alias, flat(tensor));
+    const bool is_same = info.is_state && info.counter == counter_id_of(tensor)
+                             ? version_of(tensor) == info.version
+                             : is_same_memory(was.kept.alias, flat(tensor));
     return is_same ? value : values_.add_input(memory, tensor, Why::kOutside);
   }
   if (was.kept.is_mutated()) {

@@ -285,7 +285,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
       const TapeValueId value = values_.add_made(memory, tensor, index);
       TapeValues::Info& info = values_[value];
       info.has_unset_parts = leaves_parts_unset(call, tensor);
-      info.version = version_of(tensor);
+      values_.note_version(value, tensor);
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);

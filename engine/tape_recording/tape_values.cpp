@@ -95,10 +95,11 @@ void TapeValues::note_refilled(TapeValueId value, const at::Tensor& tensor) {
   tape_.refilled.emplace(value, Tape::Refilled(tensor, tables_.geometry_of(flat(tensor))));
 }
 
-void TapeValues::note_version(TapeValueId value, std::int64_t version) {
-  info_[value].version = version;
+void TapeValues::note_version(TapeValueId value, const at::Tensor& tensor) {
+  info_[value].version = version_of(tensor);
+  info_[value].counter = counter_id_of(tensor);
   if (const auto found = tape_.refilled.find(value); found != tape_.refilled.end()) {
-    found->second.version = version;
+    found->second.version = info_[value].version;
   }
 }
 

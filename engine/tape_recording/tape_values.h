@@ -41,6 +41,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
     std::int64_t saved_at_version = -1;
     std::int64_t version = 0;  // of a value that an operator has made or written, when it had run
+    CounterId counter = nullptr;   // of that version
     bool is_whole_sample = false;  // of all bytes
     bool is_state = false;  // memory from outside that the region has changed, and not as a whole
   };
@@ -96,7 +97,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   // The operator that made the value has filled all of the tensor's storage.
   void note_refilled(TapeValueId value, const at::Tensor& tensor);
   // The operator has returned, and autograd has counted its write.
-  void note_version(TapeValueId value, std::int64_t version);
+  void note_version(TapeValueId value, const at::Tensor& tensor);
 
   // Returns the tape input of that value; null if it is none.
   Tape::Given* input(TapeValueId value) {
