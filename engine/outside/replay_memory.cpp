@@ -22,12 +22,15 @@ void ReplayMemory::note_write(const OperatorTraits& traits, const at::Tensor& ta
     return;
   }
   if (const auto own = own_.find(memory); own != own_.end()) {
-    if (filled_.contains(memory)) {
+    const bool is_filled = filled_.contains(memory);
+    if (is_filled && !refills(traits, target)) {
       own->second.version.bump();
-    } else {
-      own_.erase(own);  // it holds what forward found before this write
+      return;
     }
-    return;
+    own_.erase(own);  // a slot may hold what it was filled with
+    if (!is_filled) {
+      return;  // it held what forward found before this write
+    }
   }
   const bool is_known = written_ != nullptr && written_->contains(memory);
   const bool is_to_hide = is_known ? written_->is_refilled_and_read(memory) : true;
