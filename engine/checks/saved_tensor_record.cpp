@@ -123,16 +123,16 @@ SavedTensorRecord::SavedTensorRecord(const at::Tensor& tensor, const RecordOptio
       producer_(producer_of(tensor)),
       of_custom_function_(is_saved_by_its_custom_function(tensor)),
       provenance_(provenance) {
-  if (provenance.is_unset || is_freed_ || is_beyond_storage(tensor)) {
+  const bool is_compared =
+      options.check == DeterminismCheck::kValues || options.check == DeterminismCheck::kCallback;
+  if (!is_compared || provenance.is_unset || is_freed_ || is_beyond_storage(tensor)) {
     return;
   }
+  contents_ = std::make_unique<Contents>(
+      Contents{tensor.unsafeGetTensorImpl()->version_counter(), current_write_moment(), {}, {}});
   if (options.check == DeterminismCheck::kValues) {
-    contents_ = std::make_unique<Contents>(
-        Contents{tensor.unsafeGetTensorImpl()->version_counter(), current_write_moment(), {}, {}});
     contents_->fingerprint = without_recording(tensor, &Fingerprint::of);
-  } else if (options.check == DeterminismCheck::kCallback) {
-    contents_ = std::make_unique<Contents>(
-        Contents{tensor.unsafeGetTensorImpl()->version_counter(), current_write_moment(), {}, {}});
+  } else {
     contents_->description = without_recording(tensor, *options.describe);
   }
 }

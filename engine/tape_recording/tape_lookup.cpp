@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "reprise/engine/watch/wrapped_memory.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
 namespace reprise::engine_internal {
@@ -27,20 +28,14 @@ bool reads_non_owning(const at::Tensor& tensor) {
 // Buffers, inputs, tables: no operator's result that autograd follows.
 bool may_be_written_unseen(const at::Tensor& tensor) { return !tensor.requires_grad(); }
 
-// Memory that somebody else may fill anew or free unseen. An enclosing record must not keep it, or
-// a number that code makes for an operator, alive: a region inside looks whether its outside
-// tensors are still there.
+// Wrapped memory, whose owner may fill it again or free it unseen, and numbers. An enclosing record
+// must not keep them alive: a region inside looks whether its outside tensors are still there.
 bool is_to_be_copied(const at::Tensor& tensor) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  static const c10::DeleterFnPtr of_others = c10::InefficientStdFunctionContext::makeDataPtr(
-                                                 nullptr, [](void*) {}, c10::kCPU)
-                                                 .get_deleter();
   if (!tensor.is_cpu() || tensor.requires_grad() || !is_dense(tensor)) {
     return false;
   }
-  const c10::Storage& storage = tensor.storage();
-  return tensor.dim() == 0 ||
-         (storage.data_ptr().get_deleter() == of_others && storage.nbytes() <= kMostBytes);
+  return tensor.dim() == 0 || (is_wrapped(tensor) && tensor.storage().nbytes() <= kMostBytes);
 }
 
 // By a torch::autograd::Function, which counts a version beside that of the operator that wrote.

@@ -132,11 +132,12 @@ void TapeRecorder::note_versions() {
 }
 
 Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
-  const bool is_target = std::any_of(
-      targets_now_.begin(), targets_now_.end(),
-      [&](const Written& target) { return target.memory == TapeValues::key_of(tensor); });
-  const TapeLookup::Found found =
-      lookup_.find(tensor, use == Use::kRead && is_target ? Use::kCopiedWithin : use);
+  const auto is_of_target = [&](const Written& target) {
+    return target.memory == TapeValues::key_of(tensor);
+  };
+  const bool is_within =
+      use == Use::kRead && std::any_of(targets_now_.begin(), targets_now_.end(), is_of_target);
+  const TapeLookup::Found found = lookup_.find(tensor, is_within ? Use::kCopiedWithin : use);
   if (found.is_first_read) {
     read_now_.push_back(found.tensor.value);
   }
@@ -255,9 +256,8 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
   op.first_write = static_cast<std::uint32_t>(tape_.writes.size());
   note_results(call, arguments);
   const bool has_made = tape_.made.size() > op.first_made;
-  const bool writes_inside = std::any_of(written.begin(), written.end(), [this](const auto& write) {
-    return write.is_refill || !values_.is_outside(write.memory);
-  });
+  const bool writes_inside = std::any_of(written.begin(), written.end(),
+                                         [this](const Written& write) { return is_inside(write); });
   if (!has_made && !writes_inside) {
     note_writes(call, written, /*is_run_again=*/false);
     leave_out(op);

@@ -131,6 +131,10 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
   void settle_targets();
+  // Replays write to memory of their own.
+  bool is_inside(const Written& write) const {
+    return write.is_refill || !values_.is_outside(write.memory);
+  }
   void give_instead(TapeValueId value, TapeValueId other);
   void prepare_writes(const OperatorCall& call, std::vector<Written>& written);
   void prepare_refill(const OperatorCall& call, Written& write);

@@ -59,11 +59,9 @@ void TapeRecorder::prepare_writes(const OperatorCall& call, std::vector<Written>
   for (Written& write : written) {
     write.is_refill = refills(call.traits, write.tensor);
   }
-  const auto is_inside = [this](const Written& write) {
-    return write.is_refill || !values_.is_outside(write.memory);
-  };
-  const bool is_run_again =
-      !call.traits.returns_only_arguments || std::any_of(written.begin(), written.end(), is_inside);
+  const bool is_run_again = !call.traits.returns_only_arguments ||
+                            std::any_of(written.begin(), written.end(),
+                                        [this](const Written& write) { return is_inside(write); });
   for (Written& write : written) {
     if (write.is_refill && values_.find(write.memory)->is_others_or_outside()) {
       prepare_refill(call, write);
@@ -178,7 +176,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
     if (!call.traits.undeclared) {
       note_lost(write);
     }
-    if (write.is_refill || !values_.is_outside(write.memory)) {
+    if (is_inside(write)) {
       note_write_inside(call, write);
       continue;
     }
