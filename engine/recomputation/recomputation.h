@@ -30,9 +30,9 @@ namespace reprise::engine_internal {
 // A slot's tensor, as a recomputation supplies it.
 struct RecomputedTensor {
   at::Tensor tensor;
-  std::int64_t version = 0;  // of its counter, when it was supplied
+  std::int64_t version : 56 = 0;  // of its counter, when it was supplied
   // The memory that forward's tensor was in holds other contents now: see Note [Outside memory].
-  bool is_moved = false;
+  bool is_moved : 8 = false;
 };
 
 using FilledSlots = std::vector<std::pair<SlotId, RecomputedTensor>>;

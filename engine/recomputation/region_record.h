@@ -26,9 +26,9 @@ struct RegionRecord {
   RecordOptions check_options() const { return {check, &describe}; }
 
   std::string name;
+  std::int64_t copied_state_limit_bytes = 0;
   bool early_stop = true;
   bool allow_external_mutation = false;
-  std::int64_t copied_state_limit_bytes = 0;
   DeterminismCheck check = DeterminismCheck::kMetadata;
   std::function<std::string(const at::Tensor&)> describe;
   std::shared_ptr<ActivationStore> input_store;  // or null

@@ -166,13 +166,13 @@ class Tape {
       kUnset,       // memory that an operator fills; the replay allocates its own
     };
     Why why;
+    bool is_parameter : 1 = false;
+    bool is_whole_sample : 1 = false;  // of all bytes
+    c10::Device device = c10::kCPU;    // of kUnset
+    GeometryId geometry;               // of the tensor in `kept` or `input`
     KeptResult kept;
     std::optional<RegionInput> input;  // instead, when forward has ended
-    GeometryId geometry;               // of the tensor in `kept` or `input`
-    c10::Device device = c10::kCPU;    // of kUnset
-    bool is_parameter = false;
-    bool is_whole_sample = false;     // of all bytes
-    MemorySample sample = 0;          // of the contents that an operator has read; 0: unknown
+    MemorySample sample = 0;           // of the contents that an operator has read; 0: unknown
     at::Tensor parameter;             // instead of both: as it is when a replay reads it
     std::optional<std::string> lost;  // error message, if it has been overwritten
   };

@@ -28,10 +28,14 @@ void TapeRecorder::note_final_versions() {
 
 // What the policy retains in memory that its owner has freed since is computed again.
 void TapeRecorder::forget_freed() {
-  absl::erase_if(tape_.given, [](const auto& entry) {
+  const auto is_freed = [this](TapeValueId value, const at::Tensor& kept) {
+    return kept.has_storage() &&
+           static_cast<std::int64_t>(kept.storage().nbytes()) < values_[value].bytes;
+  };
+  absl::erase_if(tape_.given, [&](const auto& entry) {
     const Tape::Given& given = entry.second;
     return given.why == Why::kPolicy && given.kept.alias.defined() &&
-           is_beyond_storage(given.kept.alias);
+           is_freed(entry.first, given.kept.alias);
   });
 }
 

@@ -59,13 +59,15 @@ bool is_whole_storage(const at::Tensor& tensor) {
 }  // namespace
 
 TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
-  const TapeValues::Memory* const known = values_.find(TapeValues::key_of(tensor));
+  const StorageId memory = TapeValues::key_of(tensor);
+  const TapeValues::Memory* const known = values_.find(memory);
   const bool is_outside = known == nullptr || known->is_outside;
   const bool is_statistic = use == Use::kReadStatistics && is_outside;
   const bool is_copied = is_statistic || (is_read(use) && reads_non_owning(tensor)) ||
                          (use == Use::kRead && is_outside && is_to_be_copied(tensor));
   const TapeValueId value =
-      value_of(tensor, use == Use::kReadStatistics ? Use::kRead : use, is_copied);
+      is_copied ? copy_non_owning(memory, tensor, known)
+                : value_of(memory, tensor, known, use == Use::kReadStatistics ? Use::kRead : use);
   Found found{{value, is_dense(tensor) ? tables_.geometry_of(tensor) : GeometryId()}};
   TapeValues::Info& info = values_[value];
   if (is_read(use) && !info.is_read) {
@@ -83,20 +85,16 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   return found;
 }
 
-TapeValueId TapeLookup::value_of(const at::Tensor& tensor, Use use, bool is_copied) {
-  const StorageId memory = TapeValues::key_of(tensor);
-  if (is_copied) {
-    return copy_non_owning(memory, tensor);
-  }
-  const TapeValues::Memory* const found = values_.find(memory);
-  if (found == nullptr) {
+TapeValueId TapeLookup::value_of(StorageId memory, const at::Tensor& tensor,
+                                 const TapeValues::Memory* known, Use use) {
+  if (known == nullptr) {
     return values_.add_input(memory, tensor, Why::kOutside);
   }
-  const TapeValueId current = found->current;
+  const TapeValueId current = known->current;
   if (use == Use::kOverwritten && is_dense(tensor) && is_whole_storage(tensor)) {
     return current;
   }
-  if (found->is_outside) {
+  if (known->is_outside) {
     return check_unchanged(current, memory, tensor);
   }
   return is_written_out_of_sight(current, tensor, use)
@@ -140,13 +138,13 @@ TapeValueId TapeLookup::replace(TapeValueId was, StorageId memory, const at::Ten
   return now;
 }
 
-TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tensor) {
-  const TapeValues::Memory* const found = values_.find(memory);
+TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tensor,
+                                        const TapeValues::Memory* known) {
   const at::Tensor now = flat(tensor);
-  if (found != nullptr) {
-    const Tape::Given* const known = values_.input(found->current);
-    if (known != nullptr && known->why == Why::kCopied && is_same_memory(known->kept.alias, now)) {
-      return found->current;
+  if (known != nullptr) {
+    const Tape::Given* const was = values_.input(known->current);
+    if (was != nullptr && was->why == Why::kCopied && is_same_memory(was->kept.alias, now)) {
+      return known->current;
     }
   }
   const TapeValueId value = values_.add_input(memory, tensor, Why::kCopied);

@@ -66,9 +66,12 @@ class TapeLookup {
   }
 
  private:
-  TapeValueId value_of(const at::Tensor& tensor, Use use, bool is_copied);
+  // known: the memory, if the region has met it; otherwise null. Likewise below.
+  TapeValueId value_of(StorageId memory, const at::Tensor& tensor, const TapeValues::Memory* known,
+                       Use use);
   // The owner of the memory may write to it or free it unseen: each state of it is copied.
-  TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor);
+  TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor,
+                              const TapeValues::Memory* known);
   // Memory from outside that the region has changed, and that an operator reads now: it will change
   // again in the next run of the region's code.
   void copy_state(TapeValueId value, const at::Tensor& tensor);

@@ -43,6 +43,27 @@ bool is_zero_tensor(const c10::IValue& argument) {
   return argument.isTensor() && argument.toTensor()._is_zerotensor();
 }
 
+// Returns the tensor at a place among the operator's arguments on the tape, where the elements of a
+// list follow its head.
+const c10::TensorImpl* object_at(const OperatorCall& call, std::size_t place) {
+  const auto object_of = [](const c10::IValue& value) {
+    return value.isTensor() ? value.toTensor().unsafeGetTensorImpl() : nullptr;
+  };
+  for (const c10::IValue& argument : call.arguments()) {
+    if (place-- == 0) {
+      return object_of(argument);
+    }
+    if (argument.isTensorList() || argument.isOptionalTensorList()) {
+      const auto elements = argument.toListRef();
+      if (place < elements.size()) {
+        return object_of(elements[place]);
+      }
+      place -= elements.size();
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
@@ -74,7 +95,6 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   read_now_.clear();
   targets_now_.clear();
-  objects_now_.clear();
   first_argument_now_ = static_cast<std::uint32_t>(tape_.arguments.size());
   const absl::Cleanup is_over = [this] { saved_now_.clear(); };
   Tape::Operator op{.op = call.op};
@@ -183,19 +203,19 @@ bool TapeRecorder::encode_arguments(const OperatorCall& call) {
                     : is_among(statistics) ? Use::kReadStatistics
                                            : Use::kRead;
     const c10::IValue& argument = arguments[index];
-    if (!encode(index == made_blocking ? c10::IValue(false) : argument, use)) {
+    if (!(index == made_blocking ? encode(call, false, use) : encode(call, argument, use))) {
       return false;
     }
   }
   return true;
 }
 
-bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
+bool TapeRecorder::encode(const OperatorCall& call, const c10::IValue& argument, Use use) {
   if (is_zero_tensor(argument)) {
     return false;
   }
   if (argument.isTensor()) {
-    encode_tensor(argument.toTensor(), use);
+    encode_tensor(call, argument.toTensor(), use);
     return true;
   }
   if (argument.isTensorList() || argument.isOptionalTensorList()) {
@@ -207,7 +227,7 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
         {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
          static_cast<std::uint32_t>(elements.size()), GeometryId()});
     for (const c10::IValue& element : elements) {
-      encode_tensor(element.isTensor() ? element.toTensor() : at::Tensor(), use);
+      encode_tensor(call, element.isTensor() ? element.toTensor() : at::Tensor(), use);
     }
     return true;
   }
@@ -219,7 +239,7 @@ bool TapeRecorder::encode(const c10::IValue& argument, Use use) {
   return true;
 }
 
-void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
+void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& tensor, Use use) {
   // LibTorch wraps numbers into tensors, and releases these, outside the dispatcher.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     tape_.arguments.emplace_back(Kind::kConstant, tables_.constant(tensor), GeometryId());
@@ -227,21 +247,24 @@ void TapeRecorder::encode_tensor(const at::Tensor& tensor, Use use) {
   }
   const Tape::Tensor found = look_up(tensor, use);
   values_[found.value].is_statistics = false;
-  const auto place = static_cast<std::uint32_t>(tape_.arguments.size());
   tape_.arguments.emplace_back(Kind::kTensor, found.value.number(), found.geometry,
-                               place_of_same(tensor, place));
+                               place_of_same(call, tensor, found));
 }
 
-std::uint8_t TapeRecorder::place_of_same(const at::Tensor& tensor, std::uint32_t place) {
-  constexpr std::uint32_t kMost = 255;
-  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  for (const auto& [other, other_place] : objects_now_) {
-    if (other == impl) {
-      const std::uint32_t ordinal = other_place - first_argument_now_ + 1;
-      return static_cast<std::uint8_t>(ordinal <= kMost ? ordinal : 0);
+std::uint8_t TapeRecorder::place_of_same(const OperatorCall& call, const at::Tensor& tensor,
+                                         const Tape::Tensor& recorded) const {
+  constexpr std::size_t kMost = 255;
+  const std::size_t end = std::min(tape_.arguments.size(), first_argument_now_ + kMost);
+  for (std::size_t i = first_argument_now_; i < end; ++i) {
+    const Tape::Argument& other = tape_.arguments[i];
+    if (other.kind == Kind::kTensor && other.number == recorded.value.number() &&
+        other.geometry == recorded.geometry) {
+      const std::size_t place = i - first_argument_now_;
+      if (object_at(call, place) == tensor.unsafeGetTensorImpl()) {
+        return static_cast<std::uint8_t>(place + 1);
+      }
     }
   }
-  objects_now_.emplace_back(impl, place);
   return 0;
 }
 
@@ -281,6 +304,10 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
           std::find(arguments.begin(), arguments.end(), memory) != arguments.end();
       if (is_argument || !is_keepable(tensor)) {
         return;  // becomes a tape input at its first read
+      }
+      if (place > 0 && values_.is_result_of(index, memory)) {  // two results in one storage
+        values_[values_.current(memory)].geometry = tables_.geometry_of(flat(tensor));
+        return;
       }
       const TapeValueId value = values_.add_made(memory, tensor, index);
       TapeValues::Info& info = values_[value];

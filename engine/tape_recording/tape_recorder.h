@@ -105,10 +105,11 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   }
 
   // Arguments.
-  bool encode(const c10::IValue& argument, Use use);
+  bool encode(const OperatorCall& call, const c10::IValue& argument, Use use);
   bool encode_arguments(const OperatorCall& call);
-  void encode_tensor(const at::Tensor& tensor, Use use);
-  std::uint8_t place_of_same(const at::Tensor& tensor, std::uint32_t place);
+  void encode_tensor(const OperatorCall& call, const at::Tensor& tensor, Use use);
+  std::uint8_t place_of_same(const OperatorCall& call, const at::Tensor& tensor,
+                             const Tape::Tensor& recorded) const;
 
   // Storages and values.
   Tape::Tensor look_up(const at::Tensor& tensor, Use use);
@@ -194,8 +195,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
-  absl::InlinedVector<std::pair<const c10::TensorImpl*, std::uint32_t>, 8>
-      objects_now_;  // among the arguments of the operator that runs, with their places on the tape
   std::vector<Written> targets_now_;  // of the operator that runs
 };
 

@@ -48,10 +48,13 @@ TapeValueId TapeValues::add(StorageId memory, const at::Tensor& tensor, Tape::Va
   const bool is_storage = is_dense(tensor);
   info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : GeometryId(),
                    .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
-  const auto known = memory_.find(memory);
-  const bool is_others =
-      known != memory_.end() && (known->second.is_outside || known->second.is_others);
-  memory_.insert_or_assign(memory, Memory{id, is_outside, is_others, weak_storage_of(tensor)});
+  const auto [known, is_new] =
+      memory_.try_emplace(memory, Memory{id, is_outside, false, weak_storage_of(tensor)});
+  if (!is_new) {
+    known->second.is_others = known->second.is_others_or_outside();
+    known->second.is_outside = is_outside;
+    known->second.current = id;
+  }
   if (!is_storage) {
     unknown_layouts_.push_back(tensor);
   }
@@ -98,6 +101,9 @@ void TapeValues::note_refilled(TapeValueId value, const at::Tensor& tensor) {
 void TapeValues::note_version(TapeValueId value, const at::Tensor& tensor) {
   info_[value].version = version_of(tensor);
   info_[value].counter = counter_id_of(tensor);
+  if (tape_.refilled.empty()) {
+    return;
+  }
   if (const auto found = tape_.refilled.find(value); found != tape_.refilled.end()) {
     found->second.version = info_[value].version;
   }

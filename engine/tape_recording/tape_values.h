@@ -78,6 +78,10 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   // Memory that the region has met.
   bool is_outside(StorageId memory) const { return memory_.at(memory).is_outside; }
   TapeValueId current(StorageId memory) const { return memory_.at(memory).current; }
+  bool is_result_of(TapeOperatorId op, StorageId memory) const {
+    const Memory* const found = find(memory);
+    return found != nullptr && tape_.values[found->current].op == op;
+  }
 
   Info& operator[](TapeValueId value) { return info_[value]; }
   const Info& operator[](TapeValueId value) const { return info_[value]; }

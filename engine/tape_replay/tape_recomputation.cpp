@@ -121,8 +121,10 @@ class TapeRecomputation final : public Recomputation {
     may_evict_ = false;
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses_.emplace(tape_, alive);
-    used_slots_ = alive;
-    count_direct_uses();
+    if (tape_.is_planned) {
+      used_slots_ = alive;
+      count_direct_uses();
+    }
     if (options_.retention != nullptr) {
       options_.retention->end_forward([&] { return reads_of_nodes(alive); });
       may_evict_ = true;
@@ -166,9 +168,7 @@ class TapeRecomputation final : public Recomputation {
   // Retained values on which only operators depend that do not run are freed: they are there to
   // make another retained value again.
   void count_direct_uses() {
-    if (tape_.is_planned) {
-      direct_uses_.emplace(tape_, used_slots_, TapeUses::Kind::kDirect);
-    }
+    direct_uses_.emplace(tape_, used_slots_, TapeUses::Kind::kDirect);
   }
 
   // Returns the values that each node of backward will read, in the order of backward.
@@ -196,9 +196,9 @@ class TapeRecomputation final : public Recomputation {
   TapeRecorder* recorder_ = nullptr;  // in forward
   bool may_evict_ = options_.retention != nullptr;
   Tape::Tensor place_of_next_;           // from locate() to add_slot(), on the recorder's thread
-  SlotSet used_slots_;                   // when forward has ended: that have not been dropped
-  std::optional<TapeUses> uses_;         // likewise
+  std::optional<TapeUses> uses_;         // when forward has ended
   std::optional<TapeUses> direct_uses_;  // likewise, of a planned tape
+  SlotSet used_slots_;                   // likewise: that have not been dropped
 };
 
 class TapeRecomputation::Recording final : public ForwardRecording {
@@ -251,7 +251,7 @@ std::vector<at::Tensor> TapeRecomputation::evict(std::int64_t bytes, c10::Device
     }
   }
   std::vector<at::Tensor> evicted = eviction.evict(bytes);
-  if (uses_) {
+  if (uses_ && tape_.is_planned) {
     count_direct_uses();
   }
   return evicted;
@@ -271,9 +271,9 @@ std::unique_ptr<ReleasedValues> TapeRecomputation::drop_slots(std::span<const Sl
   for (const SlotId slot : slots) {
     if (direct_uses_) {
       drop(*direct_uses_, slot);
+      used_slots_[slot] = false;
     }
     drop(*uses_, slot);
-    used_slots_[slot] = false;
   }
   return released;
 }

@@ -35,7 +35,9 @@ using Why = Tape::Given::Why;
 FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   const bool has_grown =
       planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
-  find_refilled();
+  if (!tape_.refilled.empty()) {
+    find_refilled();
+  }
   const absl::Cleanup pass_is_over = [this] { forget_refilled(); };
   if (generation_ != tape_.generation || has_grown) {
     restart(wants);
@@ -122,6 +124,9 @@ void TapeReplay::find_refilled() {
 
 // Its owner may free or change it before the next pass.
 void TapeReplay::forget_refilled() {
+  if (refilled_now_.empty()) {
+    return;
+  }
   for (const auto& [value, tensor] : refilled_now_) {
     if (value.number() < work_.size() && work_[value].base.tensor.is_same(tensor)) {
       work_[value].base = {};
@@ -284,9 +289,9 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
 }
 
 void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& stack) {
-  absl::InlinedVector<c10::TensorImpl*, 8> objects;  // by argument; the stack holds them
+  // By argument; the stack holds them.
+  absl::InlinedVector<c10::TensorImpl*, 8> objects(op.end_argument - op.first_argument);
   const auto tensor_at = [&](std::uint32_t i) {
-    objects.resize(i - op.first_argument + 1);
     const Tape::Argument& argument = tape_.arguments[i];
     if (argument.kind == Kind::kConstant) {
       return tape_.constants[argument.number];
@@ -305,7 +310,7 @@ void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& sta
     if (argument.same_as == 0 && is_other()) {
       tensor = look_at(recorded);  // two objects in forward
     }
-    objects.back() = tensor.unsafeGetTensorImpl();
+    objects[i - op.first_argument] = tensor.unsafeGetTensorImpl();
     return c10::IValue(std::move(tensor));
   };
   for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {

@@ -130,6 +130,7 @@ class TapeReplay {
   std::int64_t shift_of(const at::Tensor& tensor, GeometryId geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);
   at::Tensor argument_from(const Tape::Tensor& tensor);
+  bool is_in_freed_memory(TapeValueId value) const;
   void fill_slots_of(TapeValueId value, Wants wants);
   void fill_slots_of_brought_back(TapeValueId value, Wants wants);
   void fill_slot(SlotId slot);

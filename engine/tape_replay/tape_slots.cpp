@@ -37,15 +37,19 @@ std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_fr
   return std::lower_bound(slots_.begin(), slots_.end(), std::pair(value, SlotId(0)));
 }
 
+bool TapeReplay::is_in_freed_memory(TapeValueId value) const {
+  const auto refilled = tape_.refilled.find(value);
+  return refilled != tape_.refilled.end() && refilled->second.is_freed();
+}
+
 void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
   if (tape_.is_planned && !is_retained(value)) {
     fill_slots_planned(value, wants);
     return;
   }
   // See Note [Refilled memory].
-  const auto refilled = tape_.refilled.find(value);
-  const bool waits = refilled != tape_.refilled.end() && work_[value].asked_in != pass_ &&
-                     refilled->second.is_freed();
+  const bool waits = !tape_.refilled.empty() && work_[value].asked_in != pass_ &&
+                     is_in_freed_memory(value);
   for (auto next = slots_from(value); !waits && next != slots_.end() && next->first == value;
        ++next) {
     if (wants(next->second)) {
@@ -67,7 +71,8 @@ void TapeReplay::fill_slot(SlotId slot) {
   check_contents(slot, tensor);
   const std::int64_t version = version_of(tensor);
   const TapeValueId value = tape_.slots[slot].value;
-  const bool is_moved = !is_held && tape_.refilled.contains(value) && !is_available(value);
+  const bool is_moved = !tape_.refilled.empty() && !is_held && tape_.refilled.contains(value) &&
+                        !is_available(value);
   filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version, is_moved});
   if (is_held) {
     return;

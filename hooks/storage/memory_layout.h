@@ -14,9 +14,13 @@ namespace reprise::hooks_internal {
 // Returns whether the tensor is a strided view of its storage: false for sparse, nested and
 // quantized ones, and for zero tensors, which have no memory.
 inline bool is_dense(const at::Tensor& tensor) {
+  using c10::DispatchKeySet;
+  constexpr auto kOtherKinds = DispatchKeySet(c10::DispatchKey::NestedTensor) |
+                               DispatchKeySet(c10::DispatchKey::Quantized) |
+                               DispatchKeySet(c10::DispatchKey::ZeroTensor);
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.unsafe_storage() && impl.layout() == at::kStrided && !impl.is_nested() &&
-         !impl.is_quantized() && !impl.key_set().has(c10::DispatchKey::ZeroTensor);
+  return impl.unsafe_storage() && !impl.key_set().has_any(kOtherKinds) &&
+         impl.layout() == at::kStrided;
 }
 
 // Returns the bytes of the tensor's elements.

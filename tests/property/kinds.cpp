@@ -46,12 +46,11 @@ constexpr std::array kRows = {
 
 // Kinds that wait for their repair: today's programs of these fail.
 constexpr std::array kWaitingKinds = {
-    Kind::kMembers,        Kind::kAccumulated,  Kind::kSetData,         Kind::kDataSwaps,
-    Kind::kWorkspaces,     Kind::kLazyState,    Kind::kUnits,           Kind::kStreamed,
-    Kind::kStreamedInTurn, Kind::kPointers,     Kind::kOutsidePointers, Kind::kLayersWithState,
-    Kind::kUncounted,      Kind::kSameArgument, Kind::kUntaggedDraws,   Kind::kOneBuffer,
-    Kind::kOddTensors,     Kind::kWrappers,     Kind::kThreads,         Kind::kForeignThreads,
-    Kind::kDetached,       Kind::kMemberSwaps,  Kind::kUserHooks};
+    Kind::kMembers,        Kind::kAccumulated, Kind::kSetData,         Kind::kDataSwaps,
+    Kind::kWorkspaces,     Kind::kLazyState,   Kind::kUnits,           Kind::kStreamed,
+    Kind::kStreamedInTurn, Kind::kPointers,    Kind::kOutsidePointers, Kind::kLayersWithState,
+    Kind::kWrappers,       Kind::kThreads,     Kind::kForeignThreads,  Kind::kMemberSwaps,
+    Kind::kUserHooks};
 
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),
