@@ -220,6 +220,7 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
     entry->version = version_of(tensor);
   } else {
     call.has_unknown = true;
+    call.has_wrapper = call.has_wrapper || is_wrapper_in_cpp(tensor);
     if (is_read && !is_cached_cast(tensor)) {
       call.outside.push_back(&tensor);
     }
@@ -231,6 +232,7 @@ Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call
   if (is_read && is_object(tensor) && entry_of(storage_id_of(tensor)) == nullptr) {
     call.outside.push_back(&tensor);
   }
+  call.has_wrapper = call.has_wrapper || is_wrapper_in_cpp(tensor);
   return kOpaque;
 }
 

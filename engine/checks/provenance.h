@@ -83,6 +83,7 @@ class ProvenanceMap {
     std::uint32_t origin = kNone;                            // the first among its arguments
     bool has_unknown = false;                                // an argument that was not made here
     bool reads_left_over = false;
+    bool has_wrapper = false;  // see is_wrapper_in_cpp()
   };
   // Records the versions of the call's arguments.
   Call call_of(const OperatorCall& call);

@@ -9,6 +9,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/function_replay.h"
+#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/selective/selective_forward.h"
 #include "reprise/engine/selective/trace_recorder.h"
@@ -24,7 +25,7 @@ class FunctionSession final : public SessionRecomputation {
   FilledSlots fill(const SlotRequest& request) override {
     std::exception_ptr lost;
     {
-      const auto replay = make_replay(request);
+      const auto replay = make_replay(request, /*follows_trace=*/true);
       try {
         replay->run();
         if (!replay->has_left_stand_ins()) {
@@ -37,20 +38,24 @@ class FunctionSession final : public SessionRecomputation {
         lost = std::current_exception();
       }
     }
-    function_.trace->run_everything();
+    if (record_.forward_completed) {
+      function_.trace->run_everything();
+    }
     return run_everything(request, lost);
   }
 
   void restart() override {}  // each replay computes all slots that are wanted
 
  private:
-  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request) {
-    return std::make_shared<FunctionReplay>(record_, function_, request.all(), request.is_last);
+  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request, bool follows_trace) {
+    return std::make_shared<FunctionReplay>(
+        record_, function_, request.all(),
+        FunctionReplay::Options{.is_last = request.is_last, .follows_trace = follows_trace});
   }
 
   // lost: the error that says where the code left the trace, or null.
   FilledSlots run_everything(const SlotRequest& request, const std::exception_ptr& lost) {
-    const auto replay = make_replay(request);
+    const auto replay = make_replay(request, /*follows_trace=*/false);
     try {
       replay->run();
     } catch (const std::exception&) {
@@ -90,9 +95,11 @@ class FunctionRecording final : public ForwardRecording {
   void stop() override {
     selecting_.reset();
     watching_.reset();
+    inputs_inside_.reset();
   }
 
  private:
+  std::optional<InputGroup::Count> inputs_inside_{std::in_place};
   std::optional<ForwardWatch> watch_;
   std::optional<InterceptionScope> watching_;
   std::optional<SelectiveForward> selective_;

@@ -16,6 +16,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/replay_hooks.h"
+#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/report/profiler_range.h"
 
 namespace reprise::engine_internal {
@@ -49,12 +50,13 @@ std::vector<StorageId> freed_of(const RegionRecord& record) {
 bool replay_has_stopped() { return t_innermost != nullptr && t_innermost->is_stopped(); }
 
 FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted,
-                               bool is_last)
+                               Options options)
     : record_(record),
       function_(function),
       wanted_(std::move(wanted)),
-      is_last_(is_last),
+      options_(options),
       uninterruptible_(record.early_stop ? slots_of_custom_functions(record) : SlotSet()),
+      inputs_inside_(record, wanted_.size()),
       memory_(function.watched ? &function.watched->written : nullptr),
       watch_(make_watch(record, function, memory_)),
       effects_(record.name, memory_, watch_ ? &*watch_ : nullptr),
@@ -77,8 +79,7 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, S
 
 // Each saved tensor is compared by its origin then.
 bool FunctionReplay::may_run_without_trace() const {
-  return record_.forward_completed && (record_.check == DeterminismCheck::kMetadata ||
-                                       record_.check == DeterminismCheck::kValues);
+  return record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
 }
 
 std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
@@ -98,8 +99,12 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
 
 bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
                                RecomputedTensor value) {
+  const std::optional<SlotId> next = next_slot(tensor);
+  if (!next) {
+    return false;
+  }
+  const SlotId slot = *next;
   saving_.fetch_add(1);
-  const SlotId slot(count_.fetch_add(1));
   const bool is_wanted = wanted_.contains(slot) && wanted_[slot];
   if (std::this_thread::get_id() == thread_) {
     graph_.note_save(slot, tensor);
@@ -110,21 +115,69 @@ bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
   if (is_wanted && std::this_thread::get_id() == thread_) {
     effects_.note_save(slot, tensor);
   }
-  const bool is_enough = record_.early_stop && (slot >= last_needed_ || has_lost_trace());
+  if (is_wanted) {
+    const MutexLock lock(mutex_);
+    values_[slot] = std::move(value);
+  }
+  const bool is_enough = record_.early_stop && (has_enough(slot) || has_lost_trace());
   const bool may_be_last = is_enough && may_stop(slot, tensor);
   if (is_enough && before_operator_ && std::this_thread::get_id() == thread_) {
     before_operator_->arm();
   }
   const MutexLock lock(mutex_);
-  if (is_wanted) {
-    values_[slot] = std::move(value);
-  }
   const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
   stopped_ = stopped_ || stops;
   if (stops && selective_ && std::this_thread::get_id() == thread_) {
     selective_->stop();
   }
   return stops;
+}
+
+std::optional<SlotId> FunctionReplay::next_slot(const at::Tensor& tensor) {
+  if (std::this_thread::get_id() == thread_) {
+    if (const std::uint32_t group = InputGroup::current(); group != 0) {
+      return inputs_inside_.take(group, tensor, watch_ ? watch_->provenance_of(tensor) : 0);
+    }
+  }
+  SlotId slot(count_.fetch_add(1));
+  while (inputs_inside_.contains(slot)) {
+    slot = SlotId(count_.fetch_add(1));
+  }
+  return slot;
+}
+
+bool FunctionReplay::has_enough(SlotId slot) {
+  if (!inputs_inside_.contains(slot)) {
+    return slot >= last_needed_;
+  }
+  if (record_.slots[slot].input_group != record_.slots[last_needed_].input_group) {
+    return false;
+  }
+  const MutexLock lock(mutex_);
+  return std::all_of(inputs_inside_.all().begin(), inputs_inside_.all().end(), [this](SlotId each) {
+    return !wanted_[each] || values_[each].tensor.defined();
+  });
+}
+
+void FunctionReplay::fill_inputs_inside() {
+  const MutexLock lock(mutex_);
+  for (const SlotId slot : inputs_inside_.all()) {
+    if (!wanted_[slot] || values_[slot].tensor.defined()) {
+      continue;
+    }
+    const SavedTensorRecord& saved = record_.slots[slot].saved;
+    const auto& input = record_.slots[slot].input;
+    const at::Tensor now =
+        input && input->version() == saved.version() ? input->lock() : at::Tensor();
+    if (!now.defined() || saved.metadata().requires_grad) {
+      throw DeterminismError(c10::str(
+          "[checkpoint] region '", record_.name, "': a region inside read ",
+          saved.metadata().to_string(),
+          " in forward, and does not read it in the recomputation. The region's code must run the "
+          "same operators each time; state that it changes and reads again can make it differ"));
+    }
+    values_[slot] = {now, now._version()};
+  }
 }
 
 bool FunctionReplay::on_operator() {
@@ -193,8 +246,12 @@ void FunctionReplay::run() {
   if (selective_) {
     selective_->check();
   }
+  while (inputs_inside_.contains(SlotId(count_.load()))) {
+    count_.fetch_add(1);
+  }
   checks_.finish(inputs, graph_, {.count = count_.load(), .is_stopped = is_stopped()},
                  operators_.get());
+  fill_inputs_inside();
   if (record_.stats) {
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
     record_.stats->replays.fetch_add(1);
@@ -238,8 +295,8 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     graph_.break_cycles();
   };
   OperatorInterceptor* interceptor = &effects_;
-  if (function_.trace && !function_.trace->runs_everything()) {
-    const bool is_last = is_last_ && function_.trace->is_complete;  // forward has ended
+  if (function_.trace && options_.follows_trace && !function_.trace->runs_everything()) {
+    const bool is_last = options_.is_last && function_.trace->is_complete;  // forward has ended
     interceptor = &selective_.emplace(*function_.trace, is_last, may_run_without_trace(),
                                       record_.name, effects_, record_.stats.get());
   }
@@ -271,6 +328,7 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
   checks_.set_thread(thread_);
   const ReplayGraph::Scope graph(graph_, wanted_.size());
+  const InputGroup::Count inputs_inside;
   exceptions_at_start_ = std::uncaught_exceptions();
   FunctionReplay* const outer = std::exchange(t_innermost, this);
   const absl::Cleanup innermost = [outer] { t_innermost = outer; };

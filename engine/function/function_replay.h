@@ -25,6 +25,7 @@
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/function_record.h"
+#include "reprise/engine/function/input_slots.h"
 #include "reprise/engine/function/replay_checks.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/selective/selective_replay.h"
@@ -36,9 +37,13 @@ namespace reprise::engine_internal {
 class FunctionReplay final : public hooks_internal::HookProvider,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
-  // wanted: for each slot now in the record, whether its tensor is needed. is_last: see
-  // SlotRequest.
-  FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted, bool is_last);
+  struct Options {
+    bool is_last;        // see SlotRequest
+    bool follows_trace;  // of the region's policy; otherwise all operators run
+  };
+
+  // wanted: for each slot now in the record, whether its tensor is needed.
+  FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted, Options options);
 
   // Throws MutationError, DeterminismError, or an exception of the region's code (translated to
   // CheckpointError if it is not derived from std::exception).
@@ -76,6 +81,12 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   bool is_stopped() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Returns the slot of a tensor that is saved now; nothing for an input of a region inside that
+  // forward did not have.
+  std::optional<SlotId> next_slot(const at::Tensor& tensor);
+  bool has_enough(SlotId slot) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Inputs of regions inside that this replay did not have are from outside, as in forward.
+  void fill_inputs_inside() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns whether the replay may end in the middle of this save.
   bool may_stop(SlotId slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
@@ -90,9 +101,10 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   RegionRecord& record_;
   FunctionRecord& function_;
   const SlotSet wanted_;
-  const bool is_last_;
+  const Options options_;
   SlotId last_needed_{0};        // the last slot that is wanted, or behind a transfer
   SlotSet uninterruptible_;      // the slots whose nodes must not be interrupted
+  InputSlots inputs_inside_;     // on the thread that runs the region's code
   std::thread::id thread_;       // that runs the region's code
   int exceptions_at_start_ = 0;  // in flight on that thread
   ReplayMemory memory_;          // on that thread, as the next three

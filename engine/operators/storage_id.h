@@ -13,9 +13,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <typeinfo>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
 
@@ -62,7 +64,7 @@ inline bool is_unwritten(const at::Tensor& tensor) {
 // Returns whether the tensor extends beyond its storage, like a parameter that an outside manager
 // has freed by resizing its storage.
 inline bool is_beyond_storage(const at::Tensor& tensor) {
-  if (tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) {
+  if (!hooks_internal::is_dense(tensor) || tensor.numel() == 0) {
     return false;
   }
   std::int64_t last = tensor.storage_offset();
@@ -73,13 +75,22 @@ inline bool is_beyond_storage(const at::Tensor& tensor) {
   return (last + 1) * static_cast<std::int64_t>(tensor.itemsize()) > bytes;
 }
 
-// Returns whether the elements of a tensor of a class in Python, like DTensor, are elsewhere, or
-// nowhere.
+// Returns whether the elements of a tensor of another class, in Python like DTensor or in C++, are
+// elsewhere, or nowhere.
 inline bool is_wrapper(const at::Tensor& tensor) {
-  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  return impl->key_set().has(c10::DispatchKey::Python) && tensor.numel() > 0 &&
-         (!impl->has_storage() ||
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const bool is_of_other_class = impl.key_set().has(c10::DispatchKey::Python) ||
+                                 (typeid(impl) != typeid(c10::TensorImpl) &&
+                                  impl.layout() == at::kStrided && !impl.is_nested());
+  return is_of_other_class && tensor.numel() > 0 &&
+         (!impl.has_storage() ||
           storage_of(tensor)->_mutable_data_ptr_no_checks().get() == nullptr);
+}
+
+// Returns whether the tensor is one of those in C++: no operator tells in which tensors.
+inline bool is_wrapper_in_cpp(const at::Tensor& tensor) {
+  return is_wrapper(tensor) &&
+         !tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }
 
 inline c10::weak_intrusive_ptr<c10::StorageImpl> no_storage() {

@@ -13,6 +13,7 @@
 #include "reprise/engine/ambient/region_state.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/checks/slot_id.h"
+#include "reprise/engine/kept/weak_alias.h"
 #include "reprise/engine/report/operator_log.h"
 #include "reprise/engine/report/region_stats.h"
 
@@ -38,7 +39,9 @@ struct RegionRecord {
 
   struct Slot {
     SavedTensorRecord saved;
-    bool is_alive = true;  // whether autograd holds it; guarded by the frame's lock
+    bool is_alive = true;           // whether autograd holds it; guarded by the frame's lock
+    std::uint32_t input_group = 0;  // see InputGroup; 0: saved by autograd
+    std::unique_ptr<const WeakAlias> input = nullptr;  // likewise, if it is dense
   };
   // In the order in which autograd saved them. Grows in forward, under the frame's lock.
   base_internal::IdVector<SlotId, Slot> slots;

@@ -9,7 +9,9 @@
 #include "reprise/base/error.h"
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/embedding/embedding_language.h"
+#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/region/frame.h"
+#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
 
@@ -57,7 +59,10 @@ SlotId Frame::record(const at::Tensor& tensor) {
   const MutexLock lock(mutex_);
   const SlotId slot = record_.slots.next_id();
   recomputation_->add_slot(slot, tensor);
-  record_.slots.push_back({.saved = std::move(saved)});
+  record_.slots.push_back({.saved = std::move(saved), .input_group = InputGroup::current()});
+  if (record_.slots.back().input_group != 0 && hooks_internal::is_dense(tensor)) {
+    record_.slots.back().input = std::make_unique<const WeakAlias>(tensor);
+  }
   if (record_.stats) {
     count_dropped_bytes(tensor);
   }

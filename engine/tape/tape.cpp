@@ -82,41 +82,26 @@ at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
   return tensor;
 }
 
-Tape::Refilled::Refilled(const at::Tensor& tensor, GeometryId geometry)
-    : storage(weak_storage_of(tensor)),
-      keys(hooks_internal::detached_alias(tensor).key_set()),
-      counter(torch::autograd::impl::version_counter(tensor)),
-      version(version_of(tensor)),
-      geometry(geometry) {}
+Tape::Refilled::Refilled(const at::Tensor& whole) : whole(whole), version(version_of(whole)) {}
 
 void Tape::Refilled::complete(bool is_current) {
-  const c10::intrusive_ptr<c10::StorageImpl> memory = storage.lock();
-  if (is_freed()) {
+  is_complete = true;
+  if (whole.is_freed()) {
     return;
   }
+  const c10::intrusive_ptr<c10::StorageImpl> memory = whole.storage();
   sample = is_current && memory ? sample_storage(*memory, /*of_all_bytes=*/true) : 0;
   version = sample != 0 ? version : -1;
 }
 
-at::Tensor Tape::Refilled::now(const Geometry& geometry) const {
-  c10::intrusive_ptr<c10::StorageImpl> memory = storage.lock();
-  const std::int64_t bytes =
-      geometry.sizes[0] * static_cast<std::int64_t>(c10::elementSize(geometry.dtype));
-  if (!memory || static_cast<std::int64_t>(memory->nbytes()) != bytes ||
-      counter.current_version() != version ||
-      (sample != 0 && sample_storage(*memory, /*of_all_bytes=*/true) != sample)) {
+at::Tensor Tape::Refilled::now() const {
+  if (!is_complete || whole.version() != version) {
     return {};
   }
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(memory)), keys, c10::scalarTypeToTypeMeta(geometry.dtype));
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides, 0);
-  torch::autograd::impl::set_version_counter(tensor, counter);
-  return tensor;
-}
-
-bool Tape::Refilled::is_freed() const {
-  const c10::intrusive_ptr<c10::StorageImpl> memory = storage.lock();
-  return memory && memory->nbytes() == 0;
+  at::Tensor tensor = whole.lock();
+  const bool is_as_it_was = tensor.defined() && tensor.nbytes() == tensor.storage().nbytes() &&
+                            (sample == 0 || sample == sample_memory(tensor, /*of_all_bytes=*/true));
+  return is_as_it_was ? tensor : at::Tensor();
 }
 
 std::string describe_loss(const Tape::Given& given) {

@@ -26,12 +26,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Device.h>
-#include <c10/core/DispatchKeySet.h>
 #include <c10/core/ScalarType.h>
-#include <c10/core/StorageImpl.h>
-#include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +42,7 @@
 #include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/kept/kept_result.h"
 #include "reprise/engine/kept/region_input.h"
+#include "reprise/engine/kept/weak_alias.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/watch/memory_sample.h"
@@ -173,26 +170,22 @@ class Tape {
     KeptResult kept;
     std::optional<RegionInput> input;  // instead, when forward has ended
     MemorySample sample = 0;           // of the contents that an operator has read; 0: unknown
-    at::Tensor parameter;             // instead of both: as it is when a replay reads it
-    std::optional<std::string> lost;  // error message, if it has been overwritten
+    at::Tensor parameter;              // instead of both: as it is when a replay reads it
+    std::optional<std::string> lost;   // error message, if it has been overwritten
   };
 
   // Memory that the region has filled as a whole and that may outlive it: see Note [Refilled
   // memory].
   struct Refilled {
-    Refilled(const at::Tensor& tensor, GeometryId geometry);
+    explicit Refilled(const at::Tensor& whole);
     // Forward has ended. is_current: nothing has been written to the memory since.
     void complete(bool is_current);
     // Returns a tensor over the whole memory; undefined unless that is known to hold the value.
-    at::Tensor now(const Geometry& geometry) const;
-    // Returns whether its owner has freed the bytes and still has the storage.
-    bool is_freed() const;
+    at::Tensor now() const;
 
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    c10::DispatchKeySet keys;
-    c10::VariableVersion counter;
-    std::int64_t version;     // when the region had filled it; -1: never known to hold the value
-    GeometryId geometry;      // the whole storage
+    WeakAlias whole;
+    std::int64_t version;  // when the region had filled it; -1: never known to hold the value
+    bool is_complete = false;
     MemorySample sample = 0;  // of all bytes, unless they had been freed when forward ended
   };
 

@@ -4,6 +4,7 @@
 // The part of a tape that replays can ask for, determined when forward has ended.
 #include <algorithm>
 
+#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/tape/tape_needs.h"
 #include "reprise/engine/tape_recording/tape_recorder.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
@@ -83,8 +84,6 @@ void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& o
   std::vector<at::Tensor> tensors;
   for (const TapeValueId value : values_.outside()) {
     Tape::Given& input = tape_.given.at(value);
-    input.sample = values_[value].sample;
-    input.is_whole_sample = values_[value].is_whole_sample;
     if (input.why == Why::kOutside && input.kept.is_mutated() && !input.lost) {
       input.lost = describe_loss(input);
     }
@@ -101,6 +100,7 @@ void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& o
       tensors.push_back(input.kept.alias);
     }
   }
+  const InputGroup given_away;
   std::vector<RegionInput> inputs = RegionInput::keep_all(tensors, options_.input_store, region_);
   for (std::size_t i = 0; i < to_pack.size(); ++i) {
     Tape::Given& input = tape_.given.at(to_pack[i]);
@@ -143,9 +143,9 @@ void TapeRecorder::give_kept(const TapeValueSet& needed, bool may_pack) {
 void TapeRecorder::complete_refilled(const TapeValueSet& needed) {
   absl::erase_if(tape_.refilled, [&](auto& entry) {
     auto& [value, refilled] = entry;
-    const TapeValues::Memory* const memory = values_.find(refilled.storage._unsafe_get_target());
-    const bool is_to_stay = needed[value] && !refilled.storage.expired() && memory != nullptr &&
-                            (memory->is_others || refilled.is_freed());
+    const TapeValues::Memory* const memory = values_.find(refilled.whole.memory());
+    const bool is_to_stay = needed[value] && refilled.whole.exists() && memory != nullptr &&
+                            (memory->is_others || refilled.whole.is_freed());
     if (is_to_stay) {
       refilled.complete(/*is_current=*/memory->current == value);
     }

@@ -20,9 +20,9 @@ bool is_leaf_with_gradient(const at::Tensor& tensor) {
   return tensor.is_leaf() && tensor.requires_grad();
 }
 
-// Parameters belong to the model in any case.
+// Of dense tensors. Parameters belong to the model in any case.
 bool reads_non_owning(const at::Tensor& tensor) {
-  return !is_leaf_with_gradient(tensor) && is_dense(tensor) && is_non_owning(tensor);
+  return is_non_owning(tensor) && !is_leaf_with_gradient(tensor);
 }
 
 // Buffers, inputs, tables: no operator's result that autograd follows.
@@ -32,7 +32,7 @@ bool may_be_written_unseen(const at::Tensor& tensor) { return !tensor.requires_g
 // must not keep them alive: a region inside looks whether its outside tensors are still there.
 bool is_to_be_copied(const at::Tensor& tensor) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  if (!tensor.is_cpu() || tensor.requires_grad() || !is_dense(tensor)) {
+  if (!tensor.is_cpu() || tensor.requires_grad()) {
     return false;
   }
   return tensor.dim() == 0 || (is_wrapped(tensor) && tensor.storage().nbytes() <= kMostBytes);
@@ -59,16 +59,18 @@ bool is_whole_storage(const at::Tensor& tensor) {
 }  // namespace
 
 TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
-  const StorageId memory = TapeValues::key_of(tensor);
+  const bool is_storage = is_dense(tensor);
+  const StorageId memory =
+      is_storage ? storage_id_of(tensor) : static_cast<StorageId>(tensor.unsafeGetTensorImpl());
   const TapeValues::Memory* const known = values_.find(memory);
   const bool is_outside = known == nullptr || known->is_outside;
   const bool is_statistic = use == Use::kReadStatistics && is_outside;
-  const bool is_copied = is_statistic || (is_read(use) && reads_non_owning(tensor)) ||
-                         (use == Use::kRead && is_outside && is_to_be_copied(tensor));
+  const bool is_copied = is_statistic || (is_storage && is_read(use) && reads_non_owning(tensor)) ||
+                         (is_storage && is_outside && use == Use::kRead && is_to_be_copied(tensor));
   const TapeValueId value =
       is_copied ? copy_non_owning(memory, tensor, known)
                 : value_of(memory, tensor, known, use == Use::kReadStatistics ? Use::kRead : use);
-  Found found{{value, is_dense(tensor) ? tables_.geometry_of(tensor) : GeometryId()}};
+  Found found{{value, is_storage ? tables_.geometry_of(tensor) : GeometryId()}};
   TapeValues::Info& info = values_[value];
   if (is_read(use) && !info.is_read) {
     info.is_read = true;
@@ -76,13 +78,22 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   }
   if (is_read(use) && use != Use::kSaved && info.sample == 0 &&
       tape_.values[value].op == Tape::kNone && !is_copied) {
-    info.is_whole_sample = may_be_written_unseen(tensor);
-    info.sample = sample_of(tensor, info.is_whole_sample);
+    note_sample(value, tensor);
   }
   if (use == Use::kRead && info.is_state) {
     copy_state(value, tensor);
   }
   return found;
+}
+
+void TapeLookup::note_sample(TapeValueId value, const at::Tensor& tensor) {
+  TapeValues::Info& info = values_[value];
+  info.is_whole_sample = may_be_written_unseen(tensor);
+  info.sample = sample_of(tensor, info.is_whole_sample);
+  if (Tape::Given* const given = values_.input(value)) {
+    given->is_whole_sample = info.is_whole_sample;
+    given->sample = info.sample;
+  }
 }
 
 TapeValueId TapeLookup::value_of(StorageId memory, const at::Tensor& tensor,
@@ -130,8 +141,7 @@ TapeValueId TapeLookup::written_out_of_sight(TapeValueId was, StorageId memory,
 TapeValueId TapeLookup::replace(TapeValueId was, StorageId memory, const at::Tensor& tensor,
                                 Why why) {
   const TapeValueId now = values_.add_input(memory, tensor, why);
-  values_[now].is_whole_sample = may_be_written_unseen(tensor);
-  values_[now].sample = sample_of(tensor, values_[now].is_whole_sample);
+  note_sample(now, tensor);
   if (values_[was].saved_at_version == version_of(tensor)) {
     pending_writes_.move_slots(was, now);
   }

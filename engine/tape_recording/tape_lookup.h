@@ -69,6 +69,8 @@ class TapeLookup {
   // known: the memory, if the region has met it; otherwise null. Likewise below.
   TapeValueId value_of(StorageId memory, const at::Tensor& tensor, const TapeValues::Memory* known,
                        Use use);
+  // An operator reads the input: replays compare it.
+  void note_sample(TapeValueId value, const at::Tensor& tensor);
   // The owner of the memory may write to it or free it unseen: each state of it is copied.
   TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor,
                               const TapeValues::Memory* known);

@@ -299,10 +299,11 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
   for (const c10::IValue& result : call.results()) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       const std::uint32_t place = ordinal++;
-      const StorageId memory = TapeValues::key_of(tensor);
-      const bool is_argument =
-          std::find(arguments.begin(), arguments.end(), memory) != arguments.end();
-      if (is_argument || !is_keepable(tensor)) {
+      if (!is_keepable(tensor)) {
+        return;
+      }
+      const StorageId memory = storage_id_of(tensor);
+      if (std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
         return;  // becomes a tape input at its first read
       }
       if (place > 0 && values_.is_result_of(index, memory)) {  // two results in one storage
@@ -316,7 +317,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);
-      info.sample = samples_now_ ? TapeLookup::sample_of(tensor, info.is_factorys) : 0;
+      info.sample = samples_now_ ? sample_memory(tensor, info.is_factorys) : 0;
       tape_.made.push_back({value, values_[value].geometry, place});
     });
   }

@@ -195,7 +195,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
-  std::vector<Written> targets_now_;  // of the operator that runs
+  std::vector<Written> targets_now_;    // of the operator that runs
 };
 
 }  // namespace reprise::engine_internal

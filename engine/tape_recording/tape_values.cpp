@@ -95,7 +95,7 @@ TapeValueId TapeValues::add_unset(const at::Tensor& tensor) {
 }
 
 void TapeValues::note_refilled(TapeValueId value, const at::Tensor& tensor) {
-  tape_.refilled.emplace(value, Tape::Refilled(tensor, tables_.geometry_of(flat(tensor))));
+  tape_.refilled.emplace(value, Tape::Refilled(flat(tensor)));
 }
 
 void TapeValues::note_version(TapeValueId value, const at::Tensor& tensor) {

@@ -37,6 +37,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     GeometryId geometry;
     // To which no operator has written.
     std::int64_t unfilled_bytes = 0;
+    std::int64_t last_filled_at = -1;  // the offset of the last write to a part
     std::int64_t bytes = 0;
     MemorySample sample = 0;  // of all bytes, for a factory; see Note [Out of sight]
     std::int64_t saved_at_version = -1;

@@ -208,7 +208,11 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
   TapeValues::Info& info = values_[after];
   const std::int64_t grown_bytes = info.bytes - before.bytes;  // an out= argument may be resized
   info.geometry = grown_bytes == 0 ? before.geometry : tables_.geometry_of(flat(write.tensor));
-  const auto written_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
+  // Written again and again, a part is one part.
+  info.last_filled_at = write.tensor.storage_offset();
+  const auto target_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
+  const bool is_again = before.last_filled_at == info.last_filled_at && target_bytes < info.bytes;
+  const std::int64_t written_bytes = is_again ? 0 : target_bytes;
   info.unfilled_bytes =
       std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
   info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);

@@ -167,9 +167,7 @@ class TapeRecomputation final : public Recomputation {
 
   // Retained values on which only operators depend that do not run are freed: they are there to
   // make another retained value again.
-  void count_direct_uses() {
-    direct_uses_.emplace(tape_, used_slots_, TapeUses::Kind::kDirect);
-  }
+  void count_direct_uses() { direct_uses_.emplace(tape_, used_slots_, TapeUses::Kind::kDirect); }
 
   // Returns the values that each node of backward will read, in the order of backward.
   TapeRetention::ReadsOfNodes reads_of_nodes(const SlotSet& alive) const {

@@ -116,7 +116,7 @@ void TapeReplay::restart(Wants wants) {
 
 void TapeReplay::find_refilled() {
   for (const auto& [value, refilled] : tape_.refilled) {
-    if (at::Tensor now = refilled.now(tape_.geometries[refilled.geometry]); now.defined()) {
+    if (at::Tensor now = refilled.now(); now.defined()) {
       refilled_now_.emplace(value, std::move(now));
     }
   }

@@ -39,7 +39,7 @@ std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_fr
 
 bool TapeReplay::is_in_freed_memory(TapeValueId value) const {
   const auto refilled = tape_.refilled.find(value);
-  return refilled != tape_.refilled.end() && refilled->second.is_freed();
+  return refilled != tape_.refilled.end() && refilled->second.whole.is_freed();
 }
 
 void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
@@ -48,8 +48,8 @@ void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
     return;
   }
   // See Note [Refilled memory].
-  const bool waits = !tape_.refilled.empty() && work_[value].asked_in != pass_ &&
-                     is_in_freed_memory(value);
+  const bool waits =
+      !tape_.refilled.empty() && work_[value].asked_in != pass_ && is_in_freed_memory(value);
   for (auto next = slots_from(value); !waits && next != slots_.end() && next->first == value;
        ++next) {
     if (wants(next->second)) {
@@ -71,8 +71,8 @@ void TapeReplay::fill_slot(SlotId slot) {
   check_contents(slot, tensor);
   const std::int64_t version = version_of(tensor);
   const TapeValueId value = tape_.slots[slot].value;
-  const bool is_moved = !tape_.refilled.empty() && !is_held && tape_.refilled.contains(value) &&
-                        !is_available(value);
+  const bool is_moved =
+      !tape_.refilled.empty() && !is_held && tape_.refilled.contains(value) && !is_available(value);
   filled_.emplace_back(slot, RecomputedTensor{std::move(tensor), version, is_moved});
   if (is_held) {
     return;

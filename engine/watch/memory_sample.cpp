@@ -67,6 +67,12 @@ MemorySample sample_elements(const at::Tensor& tensor) {
   return XXH3_64bits(sample.data(), static_cast<std::size_t>(steps + 1) * bytes) | 1;
 }
 
+MemorySample sample_wrapped(const at::Tensor& tensor) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  return storage_of(tensor)->nbytes() <= kMostBytes ? sample_memory(tensor, /*of_all_bytes=*/true)
+                                                    : sample_elements(tensor);
+}
+
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
   c10::StorageImpl* const storage = storage_of(tensor);
   return storage == nullptr ? 0 : sample_storage(*storage, of_all_bytes);

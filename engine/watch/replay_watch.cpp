@@ -128,11 +128,11 @@ bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
       return true;
     }
   }
-  const auto left = forward_.left.find(memory);
-  if (left == forward_.left.end()) {
+  const ProvenanceMap::Entry* const left = forward_.left_over(memory);
+  if (left == nullptr) {
     return false;
   }
-  const auto& entry = left->second;
+  const ProvenanceMap::Entry& entry = *left;
   if (checks_outside_ && hooks_internal::version_of(tensor) > entry.version) {
     const std::uint32_t origin = new_origin(
         c10::str("it depends on a tensor that the region's forward has made, ",
@@ -299,8 +299,11 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     } else if (version != reads[i].version) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
     }
+    const auto sample_now = [&] {
+      return reads[i].is_of_elements ? sample_elements(tensor) : sample_wrapped(tensor);
+    };
     if (!change_ && reads[i].sample != 0 && is_dense_cpu(tensor) &&
-        sample_elements(tensor) != reads[i].sample) {
+        sample_now() != reads[i].sample) {
       report(is_wrapped(tensor) ? ", whose memory (from_blob) holds" : ", whose memory holds",
              " other values than forward read there");
     }
@@ -308,6 +311,29 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   if (!uncounted_.empty()) {
     compare_uncounted(call);
   }
+  for (std::size_t i = 0; i < count && !change_ && checks_outside_; ++i) {
+    const at::Tensor& tensor = *described.outside[i];
+    if (is_overwritten(reads[i], tensor)) {
+      change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
+                         TensorMetadata(tensor).to_string(),
+                         ", which has been written through a pointer, or an alias with a version "
+                         "counter of its own, since forward read it");
+    }
+  }
+}
+
+// Looks at each tensor once, at its first read: the region's code may write to it later, as in
+// forward.
+bool ReplayWatch::is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor) {
+  const WatchedForward::Outside& outside = forward_.outside[read.outside];
+  const bool is_comparable = outside.contents != 0 && !outside.is_unidentified &&
+                             outside.memory() == storage_id_of(tensor) && read.writes == 0 &&
+                             !memory_.hides(tensor) && !memory_.is_filled(outside.memory()) &&
+                             read.version == outside.version && is_dense_cpu(tensor);
+  if (!is_comparable || !looked_at_.insert(read.outside).second) {
+    return false;
+  }
+  return sample_memory(tensor, outside.is_of_all_bytes) != outside.contents;
 }
 
 void ReplayWatch::find_uncounted(std::span<const at::Tensor> inputs) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/outside/replay_memory.h"
 #include "reprise/engine/watch/watched_forward.h"
@@ -93,6 +94,7 @@ class ReplayWatch final : public OperatorInterceptor {
   std::uint32_t new_origin(std::string description, bool is_accumulated = false);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
+  bool is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor);
   void find_uncounted(std::span<const at::Tensor> inputs);
   void compare_uncounted(const OperatorCall& call);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
@@ -105,6 +107,7 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap made_;
   WrappedWrites writes_;
   // Memory of inputs and from outside, written since forward began. See Note [Uncounted writes].
+  absl::flat_hash_set<std::uint32_t> looked_at_;  // of the tensors from outside
   absl::flat_hash_map<StorageId, WriteMoment> uncounted_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators

@@ -21,6 +21,15 @@
 
 namespace reprise::engine_internal {
 
+namespace {
+
+bool is_sampled(const at::Tensor& tensor) {
+  return !(tensor.is_leaf() && tensor.requires_grad()) && is_dense_cpu(tensor) &&
+         !is_beyond_storage(tensor);
+}
+
+}  // namespace
+
 WatchedForward::WatchedForward(std::span<const at::Tensor> inputs, std::int64_t copied_bytes)
     : written(copied_bytes), first_node_(at::sequence_number::peek()) {
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
@@ -36,6 +45,7 @@ WatchedForward::WatchedForward(std::span<const at::Tensor> inputs, std::int64_t 
     input_numbers.push_back(number);
     input_offsets.push_back(is_followed ? input.storage_offset() : 0);
     input_storages.push_back(is_followed ? weak_storage_of(input) : no_storage());
+    has_wrappers_ = has_wrappers_ || (input.defined() && is_wrapper_in_cpp(input));
     if (is_followed) {
       made_.add_input(input, number, 0);
     } else if (input.defined() && ProvenanceMap::is_object(input)) {
@@ -49,13 +59,15 @@ WatchedForward::Outside::Outside(const at::Tensor& tensor)
       object(ProvenanceMap::is_object(tensor)
                  ? tensor.getIntrusivePtr()
                  : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()),
-      sample(!(tensor.is_leaf() && tensor.requires_grad()) && is_dense_cpu(tensor)
-                 ? sample_elements(tensor)
-                 : 0),
+      sample(is_sampled(tensor) ? sample_elements(tensor) : 0),
+      contents(is_sampled(tensor) ? sample_memory(tensor, !tensor.requires_grad()) : 0),
+      is_of_all_bytes(!tensor.requires_grad()),
+      version(hooks_internal::version_of(tensor)),
       is_wrapped(engine_internal::is_wrapped(tensor)) {}
 
 bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
-  if (tensor.has_storage() && is_non_owning(tensor)) {
+  // The tensors in which those of other classes have their elements are others in a replay.
+  if (has_wrappers_ || (tensor.has_storage() && is_non_owning(tensor))) {
     return true;
   }
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -83,6 +95,14 @@ SlotProvenance WatchedForward::of_slot(const at::Tensor& tensor) const {
   return {.hash = hash, .of_memory = entry->hash, .is_unset = entry->is_unset};
 }
 
+const ProvenanceMap::Entry* WatchedForward::left_over(StorageId memory) const {
+  if (!is_complete) {
+    return is_on_its_thread() ? made_.find(memory) : nullptr;
+  }
+  const auto found = left_.find(memory);
+  return found == left_.end() ? nullptr : &found->second;
+}
+
 std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op) const {
   const std::size_t first = operators[op].first_read;
   const std::size_t end = op + 1 < operators.size() ? operators[op + 1].first_read : reads.size();
@@ -92,7 +112,7 @@ std::span<const WatchedForward::Read> WatchedForward::reads_of(std::uint32_t op)
 std::vector<StorageId> WatchedForward::freed() const {
   std::vector<StorageId> freed;
   written.append_freed(freed);
-  for (const auto& [memory, entry] : left) {
+  for (const auto& [memory, entry] : left_) {
     const auto storage = entry.storage.lock();
     if (storage && storage->nbytes() == 0) {
       freed.push_back(memory);
@@ -106,9 +126,9 @@ void WatchedForward::complete() {
   for (Outside& each : outside) {
     each.is_alive = !each.is_unidentified && each.exists();
   }
-  left = made_.take_alive();
+  left_ = made_.take_alive();
   for (const auto& input : input_storages) {
-    left.erase(input._unsafe_get_target());
+    left_.erase(input._unsafe_get_target());
   }
   number_of_outside_ = {};
   std::erase_if(generators, [](const RngState& state) {
@@ -215,6 +235,7 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
   // A replay reads the outcome of such a write without writing again. That others have written
   // since is not always counted.
   const bool has_targets = !forward_.written.empty();
+  forward_.has_wrappers_ = forward_.has_wrappers_ || described.has_wrapper;
   for (const at::Tensor* const tensor : described.outside) {
     const auto next = static_cast<std::uint32_t>(forward_.outside.size());
     const auto [number, is_new] =
@@ -222,12 +243,14 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
     if (is_new) {
       forward_.outside.emplace_back(*tensor).is_unidentified = forward_.is_unidentified(*tensor);
     }
-    const bool is_sampled =
-        forward_.outside[number->second].is_wrapped ||
-        (has_targets && is_dense_cpu(*tensor) && forward_.written.contains(storage_id_of(*tensor)));
+    const bool is_written =
+        has_targets && is_dense_cpu(*tensor) && forward_.written.contains(storage_id_of(*tensor));
+    const bool is_wrapped = forward_.outside[number->second].is_wrapped;
     forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
-                              is_sampled ? sample_elements(*tensor) : 0,
-                              forward_.written.note_read(*tensor)});
+                              is_written   ? sample_elements(*tensor)
+                              : is_wrapped ? sample_wrapped(*tensor)
+                                           : 0,
+                              /*is_of_elements=*/is_written, forward_.written.note_read(*tensor)});
   }
 }
 

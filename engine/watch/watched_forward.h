@@ -54,6 +54,7 @@ class WatchedForward {
     std::uint32_t outside;  // its number
     std::int64_t version;
     MemorySample sample;   // if it is wrapped, or the region has written to it before
+    bool is_of_elements;   // the sample, as sample_elements(); otherwise as sample_wrapped()
     std::uint32_t writes;  // of the region to its memory before
   };
   // The contents of a tensor from outside before a write by an operator whose results depend on
@@ -75,8 +76,11 @@ class WatchedForward {
 
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     WeakTensor object;  // null unless it is sparse or nested
-    // Of its elements at the first read. 0 for parameters, and on devices.
+    // Of its elements, and of its memory, at the first read. 0 for parameters, and on devices.
     MemorySample sample;
+    MemorySample contents;
+    bool is_of_all_bytes;  // `contents`
+    std::int64_t version;  // at the first read
     bool is_unidentified = false;
     bool is_wrapped;
     // Whether it existed when forward ended. Otherwise the region may have made it itself, outside
@@ -88,6 +92,9 @@ class WatchedForward {
   void complete();
   // Returns the origin of a tensor that forward saves now; unknown on other threads.
   SlotProvenance of_slot(const at::Tensor& tensor) const;
+  // Returns the origin of memory that the region has made and that still has owners; null for
+  // other memory.
+  const ProvenanceMap::Entry* left_over(StorageId memory) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
   // Returns the storages that the region has written or made, and that have no bytes now.
@@ -98,8 +105,6 @@ class WatchedForward {
   std::vector<Outside> outside;
   absl::flat_hash_map<std::uint32_t, std::vector<c10::IValue>> host_reads;
   absl::flat_hash_map<std::uint32_t, std::vector<Before>> befores;
-  absl::flat_hash_map<StorageId, ProvenanceMap::Entry>
-      left;  // tensors that the region has made and that still have owners
   // The outcome of operators that write to memory that the region has wrapped itself.
   absl::flat_hash_map<std::uint32_t, std::vector<Fingerprint>> wrapped_writes;
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
@@ -124,12 +129,15 @@ class WatchedForward {
  private:
   friend class ForwardWatch;
 
+  absl::flat_hash_map<StorageId, ProvenanceMap::Entry> left_;  // when forward has ended
+
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
   // Returns whether the region may have made the tensor itself, outside the dispatcher, and makes
   // another one in a replay.
   bool is_unidentified(const at::Tensor& tensor) const;
 
   const std::thread::id thread_ = std::this_thread::get_id();
+  bool has_wrappers_ = false;
   const std::uint64_t first_node_;  // the sequence number of the first node of its graph
   ProvenanceMap made_;              // in forward
   WrappedWrites writes_;            // likewise

@@ -6,21 +6,26 @@
 #define REPRISE_HOOKS_STORAGE_MEMORY_LAYOUT_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+
+#include <typeinfo>
 
 #include "reprise/base/export.h"
 
 namespace reprise::hooks_internal {
 
 // Returns whether the tensor is a strided view of its storage: false for sparse, nested and
-// quantized ones, and for zero tensors, which have no memory.
+// quantized ones, for tensors of other classes of C++ whose elements are elsewhere, and for zero
+// tensors, which have no memory.
 inline bool is_dense(const at::Tensor& tensor) {
   using c10::DispatchKeySet;
   constexpr auto kOtherKinds = DispatchKeySet(c10::DispatchKey::NestedTensor) |
                                DispatchKeySet(c10::DispatchKey::Quantized) |
                                DispatchKeySet(c10::DispatchKey::ZeroTensor);
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.unsafe_storage() && !impl.key_set().has_any(kOtherKinds) &&
-         impl.layout() == at::kStrided;
+  const c10::Storage& storage = impl.unsafe_storage();
+  return storage && !impl.key_set().has_any(kOtherKinds) && impl.layout() == at::kStrided &&
+         (storage.unsafeGetStorageImpl()->nbytes() > 0 || typeid(impl) == typeid(c10::TensorImpl));
 }
 
 // Returns the bytes of the tensor's elements.

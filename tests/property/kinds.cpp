@@ -16,7 +16,7 @@ using enum AllowedError;
 
 constexpr std::array kRows = {
     KindRow{Kind::kMembers, "members"},
-    KindRow{Kind::kAccumulated, "accumulated", kInFunctions},
+    KindRow{Kind::kAccumulated, "accumulated", kInFunctions, true},
     KindRow{Kind::kSetData, "set_data"},
     KindRow{Kind::kDetached, "detached"},
     KindRow{Kind::kMemberSwaps, "member_swaps", kInFunctions, /*needs_check=*/true},
@@ -24,10 +24,11 @@ constexpr std::array kRows = {
     KindRow{Kind::kUnused, "unused"},
     KindRow{Kind::kWorkspaces, "workspaces", kNone, true},
     KindRow{Kind::kLazyState, "lazy_state", kNone, true},
+    KindRow{Kind::kLazyBuffer, "lazy_buffer", kAnywhere, true},
     KindRow{Kind::kUnits, "units", kNone, true, /*has_double_backward=*/false},
     KindRow{Kind::kStreamed, "streamed", kNone, true},
     KindRow{Kind::kStreamedInTurn, "streamed_in_turn", kInFunctions, true},
-    KindRow{Kind::kPointers, "pointers", kNone, true},
+    KindRow{Kind::kPointers, "pointers", kInTapes, true},
     KindRow{Kind::kOutsidePointers, "outside_pointers", kAnywhere, true},
     KindRow{Kind::kLayersWithState, "layers_with_state", kNone, true},
     KindRow{Kind::kUncounted, "uncounted", kAnywhere, true},
@@ -45,12 +46,10 @@ constexpr std::array kRows = {
 };
 
 // Kinds that wait for their repair: today's programs of these fail.
-constexpr std::array kWaitingKinds = {
-    Kind::kMembers,        Kind::kAccumulated, Kind::kSetData,         Kind::kDataSwaps,
-    Kind::kWorkspaces,     Kind::kLazyState,   Kind::kUnits,           Kind::kStreamed,
-    Kind::kStreamedInTurn, Kind::kPointers,    Kind::kOutsidePointers, Kind::kLayersWithState,
-    Kind::kWrappers,       Kind::kThreads,     Kind::kForeignThreads,  Kind::kMemberSwaps,
-    Kind::kUserHooks};
+constexpr std::array kWaitingKinds = {Kind::kMembers,         Kind::kAccumulated, Kind::kSetData,
+                                      Kind::kDataSwaps,       Kind::kLazyBuffer,  Kind::kPointers,
+                                      Kind::kOutsidePointers, Kind::kWrappers,    Kind::kThreads,
+                                      Kind::kForeignThreads,  Kind::kUserHooks};
 
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),

@@ -24,6 +24,7 @@ enum class Kind : std::uint8_t {
   kUnused,
   kWorkspaces,
   kLazyState,
+  kLazyBuffer,
   kUnits,
   kStreamed,
   kStreamedInTurn,
@@ -46,7 +47,7 @@ enum class Kind : std::uint8_t {
 };
 
 // Where an error that names the cause is as right as plain's bits.
-enum class AllowedError : std::uint8_t { kNone, kInFunctions, kAnywhere };
+enum class AllowedError : std::uint8_t { kNone, kInFunctions, kInTapes, kAnywhere };
 
 struct KindRow {
   Kind kind;

@@ -23,6 +23,9 @@ class LateWrite {
   // the result to go on with.
   at::Tensor after(std::size_t step, const at::Tensor& x, at::Tensor& made) const;
 
+  bool has_backward() const { return has_backward_; }
+  void leave_out_backward() { has_backward_ = false; }
+
  private:
   void write(const at::Tensor& x, at::Tensor& made) const;
 

@@ -82,19 +82,16 @@ class Workspaces : public Piece {
   std::array<T, 2> slots_ = {buffer(at::zeros({4, 6})), buffer(at::empty({4, 6}).zero_())};
 };
 
-// A table, or a buffer, that the first call makes.
+// A table that the first call makes.
 class LazyState : public Piece {
  public:
-  explicit LazyState(PieceRandom& random) : variant_(pick(random, 4)), read_(pick(random, 3)) {}
+  explicit LazyState(PieceRandom& random) : variant_(pick(random, 3)), read_(pick(random, 3)) {}
 
   T run(const T& x, std::size_t /*call*/) override {
     const torch::AutoGradMode no_grad(false);
     if (!made_.defined()) {
       made_ = make(x);
       keep(0, made_);
-    }
-    if (variant_ == 3) {
-      made_.copy_(x).mul_(0.5);
     }
     const torch::AutoGradMode grad(true);
     return variant_ == 2 ? x.mm(made_) : read(read_, x, made_);
@@ -107,16 +104,37 @@ class LazyState : public Piece {
         return at::ones({4, 6}).tril();
       case 1:
         return x.exp();
-      case 2:  // quantised at the first call
+      default:  // quantised at the first call
         return (weight_ * 8).round().to(at::kChar).to(at::kFloat) / 8;
-      default:
-        return at::empty({4, 6});
     }
   }
 
   const std::size_t variant_;
   const std::size_t read_;
   const T weight_ = parameter({6, 6});
+  T made_;
+};
+
+// A buffer that the first call makes and each call fills. A policy may keep its contents, which a
+// later forward overwrites.
+class LazyBuffer : public Piece {
+ public:
+  explicit LazyBuffer(PieceRandom& random) : read_(pick(random, 3)) {}
+
+  T run(const T& x, std::size_t /*call*/) override {
+    {
+      const torch::NoGradGuard no_grad;
+      if (!made_.defined()) {
+        made_ = at::empty({4, 6});
+        keep(0, made_);
+      }
+      made_.copy_(x).mul_(0.5);
+    }
+    return read(read_, x, made_);
+  }
+
+ private:
+  const std::size_t read_;
   T made_;
 };
 
@@ -324,6 +342,9 @@ std::shared_ptr<Piece> workspaces_piece(PieceRandom& random) {
 }
 std::shared_ptr<Piece> lazy_state_piece(PieceRandom& random) {
   return std::make_shared<memory_pieces::LazyState>(random);
+}
+std::shared_ptr<Piece> lazy_buffer_piece(PieceRandom& random) {
+  return std::make_shared<memory_pieces::LazyBuffer>(random);
 }
 std::shared_ptr<Piece> units_piece(PieceRandom& random) {
   return std::make_shared<memory_pieces::Unit>(random);

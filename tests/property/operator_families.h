@@ -54,6 +54,8 @@ struct Family {
   bool reads_what_changes = false;
   // Its graph holds itself until a backward frees it.
   bool must_be_freed = false;
+  // An operator saves memory before it fills it: a copy that hooks make then is not determined.
+  bool saves_unfilled = false;
 };
 
 // Without those that wait for their repair. REPRISE_PROGRAM_FAMILIES=sin,packed gru has these

@@ -173,6 +173,7 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
       has_user_hooks_ = pick(random, 4) == 0;
     }
   }
+  has_user_hooks_ = has_user_hooks_ && !has(&Family::saves_unfilled);
   if (of_pieces.empty()) {
     return;
   }
@@ -180,12 +181,23 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
   for (std::size_t i = 0; i < different; ++i) {
     pieces_.emplace_back(of_pieces[pick(random, of_pieces.size())], random());
   }
+  has_user_hooks_ = has_user_hooks_ && !has_piece(Kind::kSavedFirst);
+  // A backward inside a function region runs its code again: the rest of forward would find the
+  // members swapped once more.
+  if (late_write_ && has_piece(Kind::kMemberSwaps)) {
+    late_write_->leave_out_backward();
+  }
   steps_[pick(random, count)] = {true, 0};
   for (Step& step : steps_) {
     if (pick(random, 2) == 0) {
       step = {true, pick(random, different)};
     }
   }
+}
+
+bool OperatorProgram::has_piece(Kind kind) const {
+  return std::any_of(pieces_.begin(), pieces_.end(),
+                     [kind](const auto& piece) { return piece.first == kind; });
 }
 
 World OperatorProgram::world(std::uint64_t seed, bool is_plain) const {
@@ -297,12 +309,20 @@ Backward OperatorProgram::random_backward(Random& random) const {
 }
 
 bool OperatorProgram::may_end_in_error(const Setting* setting) const {
-  const bool has_function = setting != nullptr && (setting->form == Form::kFunction ||
-                                                   setting->inner_form == Form::kFunction);
-  return std::any_of(pieces_.begin(), pieces_.end(), [has_function](const auto& piece) {
+  if (setting == nullptr) {
+    return false;
+  }
+  const bool has_inner = inner_ < steps_.size();
+  const auto is_function = [](Form form) { return form == Form::kFunction; };
+  const bool has_function =
+      is_function(setting->form) || (has_inner && is_function(setting->inner_form));
+  const bool has_tape =
+      !is_function(setting->form) || (has_inner && !is_function(setting->inner_form));
+  return std::any_of(pieces_.begin(), pieces_.end(), [&](const auto& piece) {
     const AllowedError allowed = row_of(piece.first).allowed_error;
     return allowed == AllowedError::kAnywhere ||
-           (allowed == AllowedError::kInFunctions && has_function);
+           (allowed == AllowedError::kInFunctions && has_function) ||
+           (allowed == AllowedError::kInTapes && has_tape);
   });
 }
 
@@ -311,11 +331,12 @@ std::string OperatorProgram::words() const {
   for (const auto& [kind, seed] : pieces_) {
     all += c10::str(" ", row_of(kind).name);
   }
-  all += has_user_hooks_ ? " user_hooks;" : ";";
+  all += has_user_hooks_ ? " user_hooks" : "";
+  all += late_write_ && late_write_->has_backward() ? " backward inside;" : ";";
   for (const Step& step : steps_) {
     all += step.is_piece ? c10::str(" [", row_of(pieces_[step.index].first).name, "]")
                          : c10::str(" ", families()[step.index].name);
-    all += ",";
+    all += &step - steps_.data() + 1 == static_cast<std::ptrdiff_t>(inner_) ? " |" : ",";
   }
   return all;
 }

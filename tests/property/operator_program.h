@@ -84,6 +84,7 @@ class OperatorProgram {
 
   bool has(bool Family::*property, bool value = true) const;
   bool has_double_backward() const;
+  bool has_piece(Kind kind) const;
   at::Tensor run_steps(World& world, at::Tensor x, std::size_t from, std::size_t to,
                        std::size_t round) const;
 

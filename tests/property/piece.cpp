@@ -47,6 +47,8 @@ std::shared_ptr<Piece> make_piece(Kind kind, PieceRandom& random, bool is_plain)
       return workspaces_piece(random);
     case Kind::kLazyState:
       return lazy_state_piece(random);
+    case Kind::kLazyBuffer:
+      return lazy_buffer_piece(random);
     case Kind::kUnits:
       return units_piece(random);
     case Kind::kStreamed:

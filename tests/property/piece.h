@@ -67,6 +67,7 @@ std::shared_ptr<Piece> data_swaps_piece(PieceRandom& random);
 std::shared_ptr<Piece> unused_piece(PieceRandom& random);
 std::shared_ptr<Piece> workspaces_piece(PieceRandom& random);
 std::shared_ptr<Piece> lazy_state_piece(PieceRandom& random);
+std::shared_ptr<Piece> lazy_buffer_piece(PieceRandom& random);
 std::shared_ptr<Piece> units_piece(PieceRandom& random);
 std::shared_ptr<Piece> streamed_piece(PieceRandom& random, bool is_plain, bool takes_turns);
 std::shared_ptr<Piece> pointers_piece(PieceRandom& random);

@@ -44,7 +44,8 @@ std::vector<Family> in_place() {
        [](S&, const T& x) {
          T y = x.clone();
          return at::rrelu_(y, 0.1, 0.4, true);
-       }},
+       },
+       true, false, false, /*saves_unfilled=*/true},
       {"t_", [](S&, const T& x) { return (x * 2).t_().mul_(0.5); }},
       {"unsqueeze_", [](S&, const T& x) { return (x + 2).unsqueeze_(1).add_(1).squeeze_(1); }},
   };

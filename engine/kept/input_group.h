@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The inputs that a tape region inside a function region gives to the hooks around it.
+//
+// Note [Inputs of regions inside]: a tape region gives each tensor from outside that its operators
+// read to the surrounding hooks. In a replay of the function region these may be others: a unit
+// believes its weights gathered, a table exists that forward made, a counter selects another
+// branch. Autograd would not notice, as it saves the same tensors in both. So the function region
+// matches the inputs of one tape region with those of forward by their memory or origin, not by
+// their order; an input that only one of the two runs has is no difference.
+#ifndef REPRISE_ENGINE_KEPT_INPUT_GROUP_H_
+#define REPRISE_ENGINE_KEPT_INPUT_GROUP_H_
+
+#include <cstdint>
+
+namespace reprise::engine_internal {
+
+// The inputs of one tape region, while it gives them away.
+class InputGroup {
+ public:
+  InputGroup() noexcept;
+  ~InputGroup();
+  InputGroup(const InputGroup&) = delete;
+  InputGroup& operator=(const InputGroup&) = delete;
+
+  // Returns the ordinal of this thread's group in the function region that counts them, from 1; 0
+  // if there is none.
+  static std::uint32_t current() noexcept;
+
+  // Counts the groups of a function region, in its forward or in a replay, on the thread that runs
+  // its code.
+  class Count {
+   public:
+    Count() noexcept;
+    ~Count();
+    Count(const Count&) = delete;
+    Count& operator=(const Count&) = delete;
+
+   private:
+    friend class InputGroup;
+    Count* const outer_;
+    std::uint32_t groups_ = 0;
+    bool is_open_ = false;
+  };
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_KEPT_INPUT_GROUP_H_
