@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -160,11 +161,14 @@ bool FunctionReplay::has_enough(SlotId slot) {
 }
 
 void FunctionReplay::fill_inputs_inside() {
-  const MutexLock lock(mutex_);
-  for (const SlotId slot : inputs_inside_.all()) {
-    if (!wanted_[slot] || values_[slot].tensor.defined()) {
-      continue;
-    }
+  std::vector<SlotId> missing;
+  {
+    const MutexLock lock(mutex_);
+    std::copy_if(inputs_inside_.all().begin(), inputs_inside_.all().end(),
+                 std::back_inserter(missing),
+                 [this](SlotId slot) { return wanted_[slot] && !values_[slot].tensor.defined(); });
+  }
+  for (const SlotId slot : missing) {
     const SavedTensorRecord& saved = record_.slots[slot].saved;
     const auto& input = record_.slots[slot].input;
     const at::Tensor now =
@@ -176,6 +180,7 @@ void FunctionReplay::fill_inputs_inside() {
           " in forward, and does not read it in the recomputation. The region's code must run the "
           "same operators each time; state that it changes and reads again can make it differ"));
     }
+    const MutexLock lock(mutex_);
     values_[slot] = {now, now._version()};
   }
 }

@@ -41,7 +41,7 @@ struct RegionRecord {
     SavedTensorRecord saved;
     bool is_alive = true;           // whether autograd holds it; guarded by the frame's lock
     std::uint32_t input_group = 0;  // see InputGroup; 0: saved by autograd
-    std::unique_ptr<const WeakAlias> input = nullptr;  // likewise, if it is dense
+    std::unique_ptr<const WeakAlias> input = nullptr;  // likewise, if it has bytes
   };
   // In the order in which autograd saved them. Grows in forward, under the frame's lock.
   base_internal::IdVector<SlotId, Slot> slots;

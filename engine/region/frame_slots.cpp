@@ -3,6 +3,8 @@
 //
 // The slots of a frame: their creation, and the release of values when they die.
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -11,7 +13,7 @@
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/region/frame.h"
-#include "reprise/hooks/storage/memory_layout.h"
+#include "reprise/hooks/storage/has_bytes.h"
 
 namespace reprise::engine_internal {
 
@@ -56,13 +58,16 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 
 SlotId Frame::record(const at::Tensor& tensor) {
   SavedTensorRecord saved(tensor, record_.check_options(), recomputation_->locate(tensor));
+  const std::uint32_t input_group = InputGroup::current();
+  std::unique_ptr<const WeakAlias> input;
+  if (input_group != 0 && hooks_internal::has_bytes(tensor)) {
+    input = std::make_unique<const WeakAlias>(tensor);
+  }
   const MutexLock lock(mutex_);
   const SlotId slot = record_.slots.next_id();
   recomputation_->add_slot(slot, tensor);
-  record_.slots.push_back({.saved = std::move(saved), .input_group = InputGroup::current()});
-  if (record_.slots.back().input_group != 0 && hooks_internal::is_dense(tensor)) {
-    record_.slots.back().input = std::make_unique<const WeakAlias>(tensor);
-  }
+  record_.slots.push_back(
+      {.saved = std::move(saved), .input_group = input_group, .input = std::move(input)});
   if (record_.stats) {
     count_dropped_bytes(tensor);
   }
