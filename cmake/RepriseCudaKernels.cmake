@@ -73,12 +73,16 @@ function(reprise_cuda_object source out)
     list(APPEND host_flags -Werror)
   endif()
   list(TRANSFORM host_flags PREPEND -Xcompiler=)
+  # LibTorch's headers call constexpr functions of the standard library in device code, as by the
+  # generator of random numbers. Without the option nvcc compiles such a call to nothing, and warns
+  # of it in headers that are not the system's alone.
+  set(device_flags --expt-relaxed-constexpr)
   list(TRANSFORM ARG_INCLUDES PREPEND -I)
   list(TRANSFORM LibTorch_INCLUDE_DIRS PREPEND -isystem= OUTPUT_VARIABLE libtorch_includes)
   add_custom_command(OUTPUT "${object}"
     COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${REPRISE_NVCC}" -c "${CMAKE_CURRENT_SOURCE_DIR}/${source}" -o "${object}"
             -ccbin "${CMAKE_CXX_COMPILER}" -std=c++20 -O3 -DNDEBUG
-            "-arch=${REPRISE_CUDA_ARCHITECTURES}" ${host_flags} ${ARG_INCLUDES} ${libtorch_includes}
+            "-arch=${REPRISE_CUDA_ARCHITECTURES}" ${device_flags} ${host_flags} ${ARG_INCLUDES} ${libtorch_includes}
             -MD -MF "${object}.d"
     DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
     DEPFILE "${object}.d"

@@ -22,7 +22,9 @@ void BackgroundEntry::start_read(std::unique_lock<std::mutex>& lock) {
   is_being_read_ = true;
   lock.unlock();
   try {
-    at::Tensor memory = moves_back() ? at::Tensor() : at::empty({origin_.size()}, at::kByte);
+    at::Tensor memory =
+        moves_back() ? at::Tensor()
+                     : at::empty({origin_.size()}, at::TensorOptions(at::kByte).device(at::kCPU));
     run_in_background([weak = weak_from_this(), memory = std::move(memory)]() mutable {
       if (const auto alive = weak.lock()) {
         alive->read(std::move(memory));
@@ -49,7 +51,7 @@ void BackgroundEntry::read(at::Tensor loaded) {
       place_->start_last_read();
     }
     if (!loaded.defined()) {
-      loaded = at::empty({origin_.size()}, at::kByte);
+      loaded = at::empty({origin_.size()}, at::TensorOptions(at::kByte).device(at::kCPU));
     }
     place_->read(static_cast<std::byte*>(loaded.mutable_data_ptr()), origin_.size());
   } catch (...) {

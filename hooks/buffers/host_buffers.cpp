@@ -35,7 +35,7 @@ std::optional<HostBuffers::Place> HostBuffers::take(std::int64_t bytes,
 }
 
 HostBuffer HostBuffers::make(std::int64_t bytes, bool pin_memory) {
-  const auto options = at::TensorOptions(at::kByte).pinned_memory(pin_memory);
+  const auto options = at::TensorOptions(at::kByte).device(at::kCPU).pinned_memory(pin_memory);
   return {at::empty({static_cast<std::int64_t>(bytes)}, options), {}};
 }
 

@@ -158,7 +158,8 @@ bool CompressedPlace::flush_piece() {
 
 // If the next store fails, the piece stays here.
 void CompressedPlace::put_piece() {
-  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(filled_)}, at::kByte);
+  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(filled_)},
+                                     at::TensorOptions(at::kByte).device(at::kCPU));
   std::copy_n(buffer_.data(), filled_, static_cast<std::byte*>(bytes.mutable_data_ptr()));
   Piece& piece =
       pieces_.emplace_back(Piece{stores::device()->put(bytes), chunks_.size() - chunks_in_pieces_});

@@ -237,7 +237,7 @@ BackwardInfo backward_info() {
 void release_nodes_of_failed_backward() {
   const UnseenScope unseen;
   const c10::AutoGradMode grad(true);
-  const at::Tensor leaf = at::ones({}).requires_grad_();
+  const at::Tensor leaf = at::ones({}, at::kCPU).requires_grad_();
   leaf.backward();
 }
 

@@ -15,6 +15,7 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/policies/policies.h"
+#include "reprise/rng/rng_state.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/testing/warning_log.h"
 
@@ -427,6 +428,26 @@ TEST_F(RegionsAndForksTest, ProgramsMadeUpAtRandom) {
       }
     }
   }
+}
+
+// Here, as the programs of rng_test have an accelerator of their own.
+TEST(RngStateTrackerOnCudaTest, ForkDrawsFromItsStream) {
+  if (!torch::cuda::is_available()) {
+    GTEST_SKIP() << "needs a GPU";
+  }
+  const at::Tensor x = at::ones({1000}, at::TensorOptions().device(at::kCUDA));
+  torch::manual_seed(10);
+  const at::Tensor first = at::dropout(x, 0.5, true);
+  const at::Tensor second = at::dropout(x, 0.5, true);
+  torch::manual_seed(1);
+  const RngState outer = RngState::capture(at::globalContext().defaultGenerator(x.device()));
+  RngStateTracker states;
+  states.add("a", 10);
+  for (const at::Tensor& expected : {first, second}) {
+    const auto fork = states.fork("a");
+    EXPECT_TRUE(at::equal(at::dropout(x, 0.5, true), expected));
+  }
+  EXPECT_TRUE(outer.is_current());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "tests/testing/bitwise.h"
 #include "tests/testing/counting.h"
+#include "tests/testing/default_device.h"
 #include "tests/testing/fault.h"
 #include "tests/testing/node_counter.h"
 #include "tests/testing/op_recorder.h"
@@ -103,6 +104,17 @@ TEST(AllocationFaultTest, FailsTheNthAllocationOnly) {
               ::testing::ThrowsMessage<c10::OutOfMemoryError>(HasSubstr("injected failure")));
   EXPECT_TRUE(fault.fired());
   EXPECT_NO_THROW(torch::empty({4}));
+}
+
+TEST(DefaultDeviceTest, IsOfTensorsWithoutADevice) {
+  {
+    const DefaultDevice meta(c10::kMeta);
+    EXPECT_TRUE(at::zeros({2}).is_meta());
+    EXPECT_TRUE(torch::nn::Linear(2, 2)->weight.is_meta());
+    EXPECT_TRUE(at::zeros({2}, at::kCPU).is_cpu());
+    EXPECT_TRUE(at::zeros_like(at::zeros({2}, at::kCPU)).is_cpu());
+  }
+  EXPECT_TRUE(at::zeros({2}).is_cpu());
 }
 
 }  // namespace

@@ -56,10 +56,12 @@ struct Family {
   bool must_be_freed = false;
   // An operator saves memory before it fills it: a copy that hooks make then is not determined.
   bool saves_unfilled = false;
+  // Reads or writes elements through pointers.
+  bool is_for_cpu = false;
 };
 
-// Without those that wait for their repair. REPRISE_PROGRAM_FAMILIES=sin,packed gru has these
-// alone.
+// Without those that wait for their repair, and those that the program's device lacks.
+// REPRISE_PROGRAM_FAMILIES=sin,packed gru has these alone.
 const std::vector<Family>& families();
 
 // In the files that have them.

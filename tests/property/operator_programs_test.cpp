@@ -5,13 +5,13 @@
 // (kinds.h), in regions of random forms, options, policies and stores, with backwards of all kinds,
 // compute the same bits as plain ones and leave no memory behind. REPRISE_OPERATOR_PROGRAMS and
 // REPRISE_FIRST_SEED set how many and from which seed on; REPRISE_GO_ON has it go on after a
-// failure.
+// failure; REPRISE_PROGRAM_DEVICE=cuda runs them on a GPU.
 #include <cstdlib>
 #include <iostream>
 #include <random>
 
-#include "tests/engine/under_policies.h"
 #include "tests/property/operator_program.h"
+#include "tests/property/program_device.h"
 #include "tests/property/random_program.h"
 #include "tests/property/random_setting.h"
 
@@ -28,7 +28,7 @@ constexpr std::uint64_t kPrograms = 1000;
 // Of the programs with pieces, one in so many may end in an error, where plain bits cannot be had.
 constexpr std::uint64_t kProgramsToAnError = 10;
 
-class OperatorProgramsTest : public UnderPolicies {};
+class OperatorProgramsTest : public OnProgramDevice {};
 
 void expect_same(const Found& got, const Found& expected) {
   ASSERT_EQ(got.error, "");

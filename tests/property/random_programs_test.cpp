@@ -3,11 +3,11 @@
 //
 // Programs made up from seeds give the same bits plainly, as function regions, as tapes and as
 // scopes, under policies made up as well. REPRISE_PROGRAMS and REPRISE_FIRST_SEED set how many and
-// from which seed on.
+// from which seed on; REPRISE_PROGRAM_DEVICE=cuda runs them on a GPU.
 #include <random>
 
 #include "reprise/engine/tape_replay/tape_replay.h"
-#include "tests/engine/under_policies.h"
+#include "tests/property/program_device.h"
 #include "tests/property/random_program.h"
 
 namespace reprise::testing::random_programs_test {
@@ -20,7 +20,7 @@ constexpr std::uint64_t kPrograms = 60;
 constexpr std::uint64_t kPrograms = 500;
 #endif
 
-class RandomProgramsTest : public UnderPolicies {
+class RandomProgramsTest : public OnProgramDevice {
  protected:
   ~RandomProgramsTest() override {
     engine_internal::smallest_deferred_bytes = smallest_deferred_bytes_;

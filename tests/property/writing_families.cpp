@@ -101,7 +101,8 @@ std::vector<Family> through_views() {
            p[i] = static_cast<float>(i) * 0.1F;
          }
          return x * y;
-       }},
+       },
+       true, false, false, false, /*is_for_cpu=*/true},
       {"filled empty",
        [](S&, const T& x) {
          T y = at::empty({6});
@@ -110,7 +111,8 @@ std::vector<Family> through_views() {
            p[i] = 0.3F;
          }
          return x * y.sin();
-       }},
+       },
+       true, false, false, false, /*is_for_cpu=*/true},
   };
 }
 

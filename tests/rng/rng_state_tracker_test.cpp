@@ -567,23 +567,6 @@ TEST(RngStateSeededTest, IsWhereAGeneratorStandsOnceItIsSeeded) {
             "generator such as at::detail::getDefaultCPUGenerator()");
 }
 
-TEST(RngStateTrackerOnCudaTest, ForkDrawsFromItsStream) {
-  if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
-  const at::Tensor x = at::ones({1000}, at::TensorOptions().device(at::kCUDA));
-  torch::manual_seed(10);
-  const at::Tensor first = at::dropout(x, 0.5, true);
-  const at::Tensor second = at::dropout(x, 0.5, true);
-  torch::manual_seed(1);
-  const RngState outer = RngState::capture(at::globalContext().defaultGenerator(x.device()));
-  RngStateTracker tracker;
-  tracker.add("a", 10);
-  for (const at::Tensor& expected : {first, second}) {
-    const auto fork = tracker.fork("a");
-    EXPECT_TRUE(at::equal(at::dropout(x, 0.5, true), expected));
-  }
-  EXPECT_TRUE(outer.is_current());
-}
-
 class RngStateTrackerOnAnAcceleratorTest : public ::testing::Test {
  protected:
   RngStateTrackerOnAnAcceleratorTest() {

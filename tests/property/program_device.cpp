@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+#include "tests/property/program_device.h"
+
+#include <ATen/Context.h>
+
+#include <cstdlib>
+
+namespace reprise::testing {
+namespace {
+
+constexpr const char* kVariable = "REPRISE_PROGRAM_DEVICE";
+
+bool is_device_named() { return std::getenv(kVariable) != nullptr; }
+
+}  // namespace
+
+c10::Device program_device() {
+  return is_device_named() ? c10::Device(std::getenv(kVariable)) : c10::Device(c10::kCPU);
+}
+
+void OnProgramDevice::SetUp() {
+  const c10::Device device = program_device();
+  if (device.is_cuda() && !torch::cuda::is_available()) {
+    GTEST_SKIP() << "REPRISE_PROGRAM_DEVICE=" << device << " needs a GPU";
+  }
+  if (is_device_named()) {
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+    default_device_.emplace(device);
+  }
+}
+
+}  // namespace reprise::testing
