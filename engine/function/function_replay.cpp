@@ -320,6 +320,7 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     interceptor = &*before_operator_;
   }
   const InterceptionScope intercepted(interceptor);
+  const SharedInterception::Scope shared(*this);
   std::optional<OperatorLogGuard> logging;
   if (record_.operators) {
     operators_ = std::make_unique<OperatorLog>();

@@ -35,6 +35,7 @@
 namespace reprise::engine_internal {
 
 class FunctionReplay final : public hooks_internal::HookProvider,
+                             public SharedInterception,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
   struct Options {

@@ -7,6 +7,8 @@
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/op_registration/op_registration.h>
 
+#include <thread>
+
 #include "reprise/base/error.h"
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_kernels.h"
@@ -24,7 +26,9 @@ constexpr auto kKey = c10::DispatchKey::Fake;
 // In one struct: finding a thread-local variable takes a call.
 struct Interception {
   OperatorInterceptor* interceptor = nullptr;
-  int depth = 0;  // see Note [Unseen]
+  int depth = 0;                             // see Note [Unseen]
+  int scopes = 0;                            // of this thread's own
+  std::atomic<const void*>* turn = nullptr;  // see SharedInterception
   std::uint64_t last_sequence_number = 0;
   const bool* is_tracing = nullptr;  // LibTorch's flag of this thread; set with the interceptor
 
@@ -36,6 +40,44 @@ struct Interception {
 };
 constinit thread_local Interception t_interception;
 
+// An operator's turn at the interceptor of its thread, or at the one that its thread has inherited;
+// see Note [Threads that inherit].
+class OperatorTurn {
+ public:
+  explicit OperatorTurn(const Interception& thread) {
+    SharedInterception* const inherited =
+        thread.scopes > 0 ? nullptr : SharedInterception::inherited();
+    std::atomic<const void*>* const turn = inherited == nullptr ? thread.turn : &inherited->turn();
+    if (turn == nullptr || takes(*turn, &thread)) {
+      interceptor_ = inherited == nullptr ? thread.if_seen() : inherited->interceptor();
+    }
+  }
+  ~OperatorTurn() {
+    if (taken_ != nullptr) {
+      taken_->store(nullptr, std::memory_order_release);
+    }
+  }
+  OperatorTurn(const OperatorTurn&) = delete;
+  OperatorTurn& operator=(const OperatorTurn&) = delete;
+
+  // Null if the operator is not to be intercepted.
+  OperatorInterceptor* interceptor() const { return interceptor_; }
+
+ private:
+  // An operator of the same thread may be under way: a mode of Python's runs this one in its place.
+  bool takes(std::atomic<const void*>& turn, const void* thread) {
+    const void* holder = nullptr;
+    if (turn.compare_exchange_strong(holder, thread)) {
+      taken_ = &turn;
+      return true;
+    }
+    return holder == thread;
+  }
+
+  std::atomic<const void*>* taken_ = nullptr;
+  OperatorInterceptor* interceptor_ = nullptr;
+};
+
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
   if (RegionScope::is_innermost_abandoned()) {
@@ -43,7 +85,8 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   }
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   Interception& thread = t_interception;
-  OperatorInterceptor* const interceptor = thread.if_seen();
+  const OperatorTurn turn(thread);
+  OperatorInterceptor* const interceptor = turn.interceptor();
   if (interceptor == nullptr) {
     op.redispatchBoxed(below, stack);
   } else {
@@ -112,17 +155,59 @@ InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
     included_.emplace(kKey);
   }
   Interception& thread = t_interception;
+  ++thread.scopes;
   thread.interceptor = interceptor;
   thread.depth = hooks_internal::UnseenScope::depth();
   thread.is_tracing = &at::SavedTensorDefaultHooks::get_tls_state().is_tracing;
 }
 
-OperatorInterceptor* InterceptionScope::current() noexcept { return t_interception.if_seen(); }
+OperatorInterceptor* InterceptionScope::current() noexcept {
+  const Interception& thread = t_interception;
+  if (thread.scopes > 0 || !c10::impl::tls_is_dispatch_key_included(kKey)) {
+    return thread.if_seen();
+  }
+  SharedInterception* const inherited = SharedInterception::inherited();
+  return inherited == nullptr ? nullptr : inherited->interceptor();
+}
 
 InterceptionScope::~InterceptionScope() {
   Interception& thread = t_interception;
+  --thread.scopes;
   thread.interceptor = previous_;
   thread.depth = previous_depth_;
+}
+
+SharedInterception::Scope::Scope(SharedInterception& shared)
+    : shared_(shared), previous_turn_(t_interception.turn) {
+  Interception& thread = t_interception;
+  if (thread.turn == nullptr) {
+    SharedInterception* const around = inherited();
+    thread.turn = around == nullptr ? &shared.own_turn_ : around->turn_;
+  }
+  shared.turn_ = thread.turn;
+  shared.interceptor_.store(InterceptionScope::current());
+}
+
+SharedInterception::Scope::~Scope() {
+  shared_.interceptor_.store(nullptr);
+  Interception& thread = t_interception;
+  for (const void* holder = thread.turn->load(); holder != nullptr && holder != &thread;
+       holder = thread.turn->load()) {
+    std::this_thread::yield();
+  }
+  thread.turn = previous_turn_;
+}
+
+SharedInterception* SharedInterception::inherited() {
+  SharedInterception* found = nullptr;
+  if (!at::SavedTensorDefaultHooks::get_tls_state().is_tracing) {
+    hooks_internal::find_open_provider([&found](hooks_internal::HookProvider& provider) {
+      auto* const shared = dynamic_cast<SharedInterception*>(&provider);
+      found = shared != nullptr && shared->interceptor() != nullptr ? shared : nullptr;
+      return found != nullptr;
+    });
+  }
+  return found;
 }
 
 }  // namespace reprise::engine_internal

@@ -7,8 +7,15 @@
 // Note [The key]: operators are intercepted on the dispatch key Fake, which LibTorch itself does
 // not use in C++ programs. It gets a boxed fallback at the first scope, or, if other code has
 // registered one, a kernel per operator, which precedes a fallback. The key is in the thread's
-// included set only inside a scope, so that other code of the process pays nothing. LibTorch copies
-// that set to the threads of a backward; there is no interceptor there, and operators run as usual.
+// included set only inside a scope, so that other code of the process pays nothing.
+//
+// Note [Threads that inherit]: at::ThreadLocalState gives a thread the dispatch keys and the hooks
+// of another: the device threads of a backward inside a region have these, and the threads of
+// at::launch(). Their operators are the region's, and go to its interceptor, in the order in which
+// they run. One operator is intercepted at a time: an operator that begins meanwhile on another
+// thread runs as usual, and what it computes comes from outside. No thread waits for another, for
+// that would be a lock around LibTorch's code; only the end of a region waits, for an operator that
+// is under way elsewhere.
 #ifndef REPRISE_ENGINE_OPERATORS_INTERCEPTION_H_
 #define REPRISE_ENGINE_OPERATORS_INTERCEPTION_H_
 
@@ -18,6 +25,7 @@
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -57,8 +65,9 @@ class OperatorInterceptor {
   virtual ~OperatorInterceptor() = default;
 
   // Called in place of the operator: on return, its results have replaced its arguments. Operators
-  // run from here are not intercepted. Called on the thread of the scope, with autograd off and
-  // perhaps under a mutex of LibTorch's: it must not call user code that may run operators.
+  // run from here are not intercepted. Called on the thread of the scope, or on one that inherits
+  // its state while the former's operators are not intercepted, with autograd off and perhaps under
+  // a mutex of LibTorch's: it must not call user code that may run operators.
   virtual void intercept(const OperatorCall& call) = 0;
 
   // Restores the versions that autograd has counted for writes that a replay has skipped.
@@ -105,7 +114,7 @@ class [[nodiscard]] REPRISE_API InterceptionScope {
  public:
   explicit InterceptionScope(OperatorInterceptor* interceptor);
   ~InterceptionScope();
-  // Returns the interceptor of this thread's operators, or null.
+  // Returns the interceptor of this thread's operators, its own or an inherited one, or null.
   static OperatorInterceptor* current() noexcept;
 
   InterceptionScope(const InterceptionScope&) = delete;
@@ -115,6 +124,43 @@ class [[nodiscard]] REPRISE_API InterceptionScope {
   OperatorInterceptor* const previous_;
   const int previous_depth_;
   std::optional<c10::impl::IncludeDispatchKeyGuard> included_;
+};
+
+// Base of the hooks of a region, by which threads that inherit these find its interceptor.
+class REPRISE_API SharedInterception {
+ public:
+  SharedInterception() = default;
+  SharedInterception(const SharedInterception&) = delete;
+  SharedInterception& operator=(const SharedInterception&) = delete;
+  virtual ~SharedInterception() = default;
+
+  // While alive, on the thread of the region, threads that inherit its hooks share the interceptor
+  // that is current when the scope begins.
+  class [[nodiscard]] REPRISE_API Scope {
+   public:
+    explicit Scope(SharedInterception& shared);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    SharedInterception& shared_;
+    std::atomic<const void*>* const previous_turn_;
+  };
+
+  // Returns that of the innermost region whose state this thread has inherited, or null.
+  static SharedInterception* inherited();
+
+  // Null outside of a scope.
+  OperatorInterceptor* interceptor() const { return interceptor_.load(); }
+  std::atomic<const void*>& turn() const { return *turn_; }
+
+ private:
+  std::atomic<OperatorInterceptor*> interceptor_{nullptr};
+  // The thread of which an operator is being intercepted, in this region or in one around it, or
+  // null: one for all regions inside each other.
+  std::atomic<const void*>* turn_ = nullptr;
+  std::atomic<const void*> own_turn_{nullptr};
 };
 
 }  // namespace reprise::engine_internal

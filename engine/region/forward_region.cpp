@@ -39,7 +39,7 @@ namespace {
 using hooks_internal::HookProvider;
 using hooks_internal::HookScope;
 
-class ForwardHooks final : public HookProvider {
+class ForwardHooks final : public HookProvider, public SharedInterception {
  public:
   explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
@@ -201,10 +201,12 @@ class ForwardRegion::Impl {
     if (log != nullptr) {
       logging_.emplace(*log);
     }
-    hooks_.emplace(std::make_shared<ForwardHooks>(frame_));
+    const auto hooks = std::make_shared<ForwardHooks>(frame_);
+    hooks_.emplace(hooks);
     recording_ = frame_->recomputation().begin_forward(policy_of_region(policy),
                                                        RegionScope::innermost_policy_region());
     scope_.emplace(frame_->name(), recording_->policy_region());
+    shared_.emplace(*hooks);
   }
 
   RegionScope& scope() { return *scope_; }
@@ -218,6 +220,7 @@ class ForwardRegion::Impl {
   }
 
   void finish() {
+    shared_.reset();
     scope_.reset();
     recording_->stop();
     hooks_.reset();
@@ -271,6 +274,7 @@ class ForwardRegion::Impl {
   std::optional<HookScope> hooks_;
   std::unique_ptr<ForwardRecording> recording_;
   std::optional<RegionScope> scope_;
+  std::optional<SharedInterception::Scope> shared_;
 };
 
 bool ForwardRegion::is_needed(const CheckpointOptions& options) {

@@ -111,14 +111,20 @@ bool has_open_provider() noexcept {
   return HookEntry::open_from(HookEntry::innermost_entry()) != nullptr;
 }
 
-bool offer_accumulation(const std::vector<at::Tensor>& leaves) {
+HookProvider* find_open_provider(const std::function<bool(HookProvider&)>& is_wanted) {
   for (const HookEntry* entry = HookEntry::open_from(HookEntry::innermost_entry());
        entry != nullptr; entry = HookEntry::open_from(entry->outer())) {
-    if (entry->provider()->on_accumulation(leaves)) {
-      return true;
+    if (is_wanted(*entry->provider())) {
+      return entry->provider();
     }
   }
-  return false;
+  return nullptr;
+}
+
+bool offer_accumulation(const std::vector<at::Tensor>& leaves) {
+  return find_open_provider([&leaves](HookProvider& provider) {
+           return provider.on_accumulation(leaves);
+         }) != nullptr;
 }
 
 HooksEnabledGuard::HooksEnabledGuard()

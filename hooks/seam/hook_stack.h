@@ -11,6 +11,7 @@
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,11 @@ REPRISE_API HookProvider* innermost_provider() noexcept;
 // Returns whether there is an open provider to which the present work is visible, hooks of
 // LibTorch's own stack further in or not.
 REPRISE_API bool has_open_provider() noexcept;
+
+// Returns the innermost open provider, to which the present work is visible, that `is_wanted`; null
+// if there is none.
+REPRISE_API HookProvider* find_open_provider(
+    const std::function<bool(HookProvider& provider)>& is_wanted);
 
 // Returns whether an open provider of this thread has accepted the leaves, see on_accumulation().
 bool offer_accumulation(const std::vector<at::Tensor>& leaves);

@@ -6,12 +6,17 @@
 
 #include <cstdlib>
 
+#include "tests/testing/device/test_device.h"
+
 namespace reprise::testing {
 namespace {
 
 constexpr const char* kVariable = "REPRISE_PROGRAM_DEVICE";
 
 bool is_device_named() { return std::getenv(kVariable) != nullptr; }
+
+// Before the first backward of the process, which starts the threads of the devices that it finds.
+const bool kHasTestDevice = program_device().is_privateuseone() && test_device().has_index();
 
 }  // namespace
 
@@ -24,6 +29,7 @@ void OnProgramDevice::SetUp() {
   if (device.is_cuda() && !torch::cuda::is_available()) {
     GTEST_SKIP() << "REPRISE_PROGRAM_DEVICE=" << device << " needs a GPU";
   }
+  ASSERT_EQ(kHasTestDevice, device.is_privateuseone());
   if (is_device_named()) {
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
     default_device_.emplace(device);

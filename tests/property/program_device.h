@@ -14,7 +14,8 @@
 
 namespace reprise::testing {
 
-// The CPU, or the device that REPRISE_PROGRAM_DEVICE names, such as cuda.
+// The CPU, or the device that REPRISE_PROGRAM_DEVICE names: cuda, or privateuseone for the test
+// device.
 c10::Device program_device();
 
 // Runs the cases on that device, with deterministic kernels.
