@@ -62,7 +62,7 @@ bool StopBeforeOperator::is_behind_the_save(const OperatorCall& call) const {
   return node_at_save_ &&
          (call.traits.transfer == Transfer::kCollective ||
           *node_at_save_ != at::sequence_number::peek()) &&
-         hooks_internal::current_backward() == backward_;
+         !is_in_backward_inside(backward_);
 }
 
 void StopBeforeOperator::intercept(const OperatorCall& call) {

@@ -15,6 +15,7 @@
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/engine/operators/uncounted_writes.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -141,6 +142,11 @@ void ensure_installed() {
 
 std::uint64_t sequence_number_at_last_operator() noexcept {
   return t_interception.last_sequence_number;
+}
+
+bool is_in_backward_inside(int backward) noexcept {
+  const int now = hooks_internal::current_backward();
+  return now != backward && (now >= 0 || t_interception.scopes > 0);
 }
 
 at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t, std::uint32_t,

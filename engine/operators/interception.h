@@ -90,6 +90,11 @@ class OperatorInterceptor {
 // intercepted operator.
 std::uint64_t sequence_number_at_last_operator() noexcept;
 
+// Returns whether the present operator belongs to a backward inside a region whose code runs in
+// `backward`, as hooks_internal::current_backward() numbers them. A thread that the region's code
+// has started is in none, and belongs to the region.
+bool is_in_backward_inside(int backward) noexcept;
+
 // Passes the call to the next interceptor, or, without one, to the operator itself.
 inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
   if (next == nullptr) {

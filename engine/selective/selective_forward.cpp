@@ -49,7 +49,7 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   for (const c10::IValue& argument : call.arguments()) {
     append_storage_ids(argument, arguments);
   }
-  if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
+  if (is_untraced(call) || is_in_backward_inside(backward_)) {
     run_hidden(call, arguments);
     return;
   }

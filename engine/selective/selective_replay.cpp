@@ -60,7 +60,7 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
       effects_.disown(memory);
     }
   }
-  if (is_untraced(call) || hooks_internal::current_backward() != backward_) {
+  if (is_untraced(call) || is_in_backward_inside(backward_)) {
     check_reads(call);
     effects_.intercept(call);
     return;

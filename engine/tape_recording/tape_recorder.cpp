@@ -101,7 +101,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.first_argument = first_argument_now_;
   op.ordinal = calls_++;
   if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_bypassed() ||
-      hooks_internal::current_backward() != backward_ || !encode_arguments(call)) {
+      is_in_backward_inside(backward_) || !encode_arguments(call)) {
     leave_out(op);
     run_unseen(call);
     return;

@@ -65,6 +65,7 @@ void create_graph(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
 void on_another_thread(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
   std::exception_ptr thrown;
   std::thread([&] {
+    const auto device = on_named_device();
     try {
       append(found, gradients_of(y, leaves, false));
     } catch (...) {
@@ -375,6 +376,7 @@ Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
   found.tensors.push_back(at::detail::getDefaultCPUGenerator().get_state());
   found.tensors.push_back(at::globalContext().defaultGenerator(program_device()).get_state());
   found.tensors.push_back(world.around.generator.get_state().clone());
+  synchronize_program_device();
   return found;
 }
 

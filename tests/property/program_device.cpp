@@ -3,8 +3,10 @@
 #include "tests/property/program_device.h"
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "tests/testing/device/test_device.h"
 
@@ -22,6 +24,21 @@ const bool kHasTestDevice = program_device().is_privateuseone() && test_device()
 
 c10::Device program_device() {
   return is_device_named() ? c10::Device(std::getenv(kVariable)) : c10::Device(c10::kCPU);
+}
+
+void synchronize_program_device() {
+  const c10::Device device = program_device();
+  if (!device.is_cpu()) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    guard.synchronizeDevice(device.has_index() ? device.index() : guard.getDevice().index());
+  }
+}
+
+std::optional<DefaultDevice> on_named_device() {
+  if (!is_device_named()) {
+    return std::nullopt;
+  }
+  return std::optional<DefaultDevice>(std::in_place, program_device());
 }
 
 void OnProgramDevice::SetUp() {

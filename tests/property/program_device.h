@@ -18,6 +18,12 @@ namespace reprise::testing {
 // device.
 c10::Device program_device();
 
+// Waits for the work that is queued there.
+void synchronize_program_device();
+
+// Engaged if that variable is set. For threads that a program starts.
+std::optional<DefaultDevice> on_named_device();
+
 // Runs the cases on that device, with deterministic kernels.
 class OnProgramDevice : public UnderPolicies {
  protected:

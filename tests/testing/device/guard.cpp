@@ -123,8 +123,8 @@ class DeviceGenerator final : public c10::GeneratorImpl {
     std::memcpy(state_.data(), state.data(), sizeof(state_));
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    const at::Tensor state =
-        at::empty({static_cast<std::int64_t>(sizeof(state_))}, at::TensorOptions(at::kByte));
+    const at::Tensor state = at::empty({static_cast<std::int64_t>(sizeof(state_))},
+                                       at::TensorOptions(at::kByte).device(at::kCPU));
     std::memcpy(state.data_ptr(), state_.data(), sizeof(state_));
     return state.getIntrusivePtr();
   }
