@@ -187,7 +187,8 @@ SharedInterception::Scope::Scope(SharedInterception& shared)
     : shared_(shared), previous_turn_(t_interception.turn) {
   Interception& thread = t_interception;
   if (thread.turn == nullptr) {
-    SharedInterception* const around = inherited();
+    SharedInterception* const around =
+        hooks_internal::has_several_providers() ? inherited() : nullptr;
     thread.turn = around == nullptr ? &shared.own_turn_ : around->turn_;
   }
   shared.turn_ = thread.turn;

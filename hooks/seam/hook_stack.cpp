@@ -111,6 +111,11 @@ bool has_open_provider() noexcept {
   return HookEntry::open_from(HookEntry::innermost_entry()) != nullptr;
 }
 
+bool has_several_providers() noexcept {
+  const HookEntry* const top = HookEntry::innermost_entry();
+  return top != nullptr && top->outer() != nullptr;
+}
+
 HookProvider* find_open_provider(const std::function<bool(HookProvider&)>& is_wanted) {
   for (const HookEntry* entry = HookEntry::open_from(HookEntry::innermost_entry());
        entry != nullptr; entry = HookEntry::open_from(entry->outer())) {

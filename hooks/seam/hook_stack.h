@@ -68,6 +68,9 @@ REPRISE_API HookProvider* innermost_provider() noexcept;
 // LibTorch's own stack further in or not.
 REPRISE_API bool has_open_provider() noexcept;
 
+// Returns whether this thread has two providers or more, open ones and others.
+REPRISE_API bool has_several_providers() noexcept;
+
 // Returns the innermost open provider, to which the present work is visible, that `is_wanted`; null
 // if there is none.
 REPRISE_API HookProvider* find_open_provider(

@@ -46,10 +46,10 @@ constexpr std::array kRows = {
 };
 
 // Kinds that wait for their repair: today's programs of these fail.
-constexpr std::array kWaitingKinds = {Kind::kMembers,         Kind::kAccumulated, Kind::kSetData,
-                                      Kind::kDataSwaps,       Kind::kLazyBuffer,  Kind::kPointers,
-                                      Kind::kOutsidePointers, Kind::kWrappers,    Kind::kThreads,
-                                      Kind::kForeignThreads,  Kind::kUserHooks};
+constexpr std::array kWaitingKinds = {
+    Kind::kMembers,         Kind::kAccumulated, Kind::kSetData,
+    Kind::kDataSwaps,       Kind::kLazyBuffer,  Kind::kPointers,
+    Kind::kOutsidePointers, Kind::kWrappers,    Kind::kForeignThreads};
 
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),
