@@ -132,7 +132,7 @@ class [[nodiscard]] REPRISE_API InterceptionScope {
 };
 
 // Base of the hooks of a region, by which threads that inherit these find its interceptor.
-class REPRISE_API SharedInterception {
+class SharedInterception {
  public:
   SharedInterception() = default;
   SharedInterception(const SharedInterception&) = delete;
@@ -141,7 +141,7 @@ class REPRISE_API SharedInterception {
 
   // While alive, on the thread of the region, threads that inherit its hooks share the interceptor
   // that is current when the scope begins.
-  class [[nodiscard]] REPRISE_API Scope {
+  class [[nodiscard]] Scope {
    public:
     explicit Scope(SharedInterception& shared);
     ~Scope();

@@ -47,9 +47,9 @@ constexpr std::array kRows = {
 
 // Kinds that wait for their repair: today's programs of these fail.
 constexpr std::array kWaitingKinds = {
-    Kind::kMembers,         Kind::kAccumulated, Kind::kSetData,
-    Kind::kDataSwaps,       Kind::kLazyBuffer,  Kind::kPointers,
-    Kind::kOutsidePointers, Kind::kWrappers,    Kind::kForeignThreads};
+    Kind::kMembers,        Kind::kAccumulated, Kind::kSetData,         Kind::kDataSwaps,
+    Kind::kLazyBuffer,     Kind::kPointers,    Kind::kOutsidePointers, Kind::kWrappers,
+    Kind::kForeignThreads, Kind::kUserHooks};
 
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),
