@@ -3,8 +3,8 @@
 """Steps of a GPT on a GPU, by torch's checkpoint and by Reprise's: time and peak of memory.
 
 Prints JSON: for each size and variant the milliseconds of each round and the bytes of the peak above
-the step's start. Rounds are interleaved: each runs every variant once, in a rotated order. docs/gpu-results.md has the
-results of a run.
+the step's start. Rounds are interleaved: each runs every variant once, in a rotated order.
+docs/gpu-results.md has the results of a run.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import time
 
 import reprise
 import torch
+from models import GptBlock
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -38,23 +39,8 @@ SAVED = {
 }
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        qkv = self.qkv(self.norms[0](x)).unflatten(-1, (3, self.heads, -1))
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        h = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + nn.functional.dropout(self.out(h.transpose(1, 2).flatten(2)), 0.1)
-        h = nn.functional.gelu(self.up(self.norms[1](x)))
-        return x + nn.functional.dropout(self.down(h), 0.1)
+def plain(block, x):
+    return block(x)
 
 
 def torchs_selective(block, x):
@@ -77,7 +63,6 @@ def in_scope(block, x):
 
 def variants(budgets):
     policy = list(SAVED)
-    plain = lambda block, x: block(x)  # noqa: E731
     return {
         "plain": (plain, None),
         "torch": (lambda block, x: checkpoint(block, x, use_reentrant=False), None),
@@ -94,7 +79,9 @@ def variants(budgets):
 def measure(size, rounds):
     layers, width, heads, tokens, batch = SIZES[size]
     torch.manual_seed(0)
-    blocks = nn.ModuleList(Block(width, heads) for _ in range(layers)).cuda()
+    blocks = nn.ModuleList(
+        GptBlock(tokens, width, heads, dropout=0.1, fused=True) for _ in range(layers)
+    ).cuda()
     x = torch.randn(batch, tokens, width, device="cuda")
 
     def step(region, budget):
@@ -116,7 +103,6 @@ def measure(size, rounds):
         milliseconds = 1000 * (time.perf_counter() - start)
         return milliseconds, torch.cuda.max_memory_allocated() - before
 
-    plain = lambda block, x: block(x)  # noqa: E731
     step(plain, None)
     _, plain_peak = step(plain, None)
     blocks.zero_grad(set_to_none=True)

@@ -32,7 +32,9 @@ void on_default_device(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (device && !takes_tensors(op.schema())) {
     c10::IValue& value =
         torch::jit::peek(*stack, static_cast<std::size_t>(*device), arguments.size());
-    value = value.isNone() ? c10::IValue(default_device) : value;
+    if (value.isNone()) {
+      value = default_device;
+    }
   }
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kAboveAutograd),
                      stack);
