@@ -4,9 +4,15 @@
 // The hot paths, for callgrind to count their instructions: regions around chains of two lengths,
 // and their floors. Each is run a few times to warm up, then kRuns times, which are dumped under a
 // name. bench/side_by_side/instructions.py runs this and makes costs of the counts.
+//
+// A path is in a process of its own: the number of instructions that malloc() takes depends on all
+// that the process has allocated before.
 #include <ATen/Parallel.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <valgrind/callgrind.h>
 
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -54,11 +60,21 @@ void count(const std::string& name, const std::function<void()>& run) {
   CALLGRIND_STOP_INSTRUMENTATION;
 }
 
+void count_alone(const std::string& name, const std::function<void()>& run) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    count(name, run);
+    std::_Exit(0);
+  }
+  int status = -1;
+  TORCH_CHECK(child > 0 && ::waitpid(child, &status, 0) == child && status == 0, name, " failed");
+}
+
 void count_region(const std::string& name, const CheckpointOptions& options) {
   const at::Tensor x = leaf();
   for (const int length : kLengths) {
-    count(name + "/" + std::to_string(length),
-          [&] { backward(checkpoint(options, chain, x, length), x); });
+    count_alone(name + "/" + std::to_string(length),
+                [&] { backward(checkpoint(options, chain, x, length), x); });
   }
 }
 
@@ -66,8 +82,8 @@ void count_all() {
   const at::Tensor x = leaf();
   const auto keeping = std::make_shared<KeepingProvider>();
   for (const int length : kLengths) {
-    count("floor/" + std::to_string(length), [&] { run_floor(x, length); });
-    count("hooks that do nothing/" + std::to_string(length), [&] {
+    count_alone("floor/" + std::to_string(length), [&] { run_floor(x, length); });
+    count_alone("hooks that do nothing/" + std::to_string(length), [&] {
       const hooks_internal::HookScope hooks(keeping);
       run_floor(x, length);
     });

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "reprise/engine/operators/bypass.h"
+#include "reprise/engine/operators/operator_thread.h"
 #include "reprise/hooks/seam/thread_stack.h"
 
 namespace reprise {
@@ -14,12 +15,18 @@ thread_local hooks_internal::ThreadStack<std::monostate> t_bypasses;
 
 }  // namespace
 
-PolicyBypassGuard::PolicyBypassGuard() : entry_(t_bypasses.push({})) {}
+PolicyBypassGuard::PolicyBypassGuard() : entry_(t_bypasses.push({})) {
+  engine_internal::OperatorThread::current().may_be_bypassed = true;
+}
 PolicyBypassGuard::~PolicyBypassGuard() { t_bypasses.end(*entry_); }
 
 namespace engine_internal {
 
-bool is_bypassed() noexcept { return t_bypasses.innermost() != nullptr; }
+bool has_open_bypass() noexcept {
+  const bool is_open = t_bypasses.innermost() != nullptr;
+  OperatorThread::current().may_be_bypassed = is_open;
+  return is_open;
+}
 
 }  // namespace engine_internal
 }  // namespace reprise

@@ -42,16 +42,25 @@ class Names {
 };
 
 thread_local Names t_names;
+constinit thread_local bool t_may_have_names = false;  // found with less work
 
 }  // namespace
 
 NameScope::NameScope(std::string name) {
   policies_internal::check_path(name, "policies.NameScope");
   entry_ = t_names.push(std::move(name));
+  t_may_have_names = true;
 }
 
 NameScope::~NameScope() { entry_->end(); }
 
-std::span<const std::string> NameScope::current() noexcept { return t_names.get(); }
+std::span<const std::string> NameScope::current() noexcept {
+  if (!t_may_have_names) {
+    return {};
+  }
+  const std::span<const std::string> names = t_names.get();
+  t_may_have_names = !names.empty();
+  return names;
+}
 
 }  // namespace reprise

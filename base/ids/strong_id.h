@@ -85,10 +85,8 @@ class IdRange {
 };
 
 // A vector whose elements are numbered by `Id`.
-template <class Id, class T>
-class IdVector : private std::vector<T> {
-  using Vector = std::vector<T>;
-
+template <class Id, class T, class Vector = std::vector<T>>
+class IdVector : private Vector {
  public:
   IdVector() = default;
   explicit IdVector(std::size_t size, const T& value = T()) : Vector(size, value) {}

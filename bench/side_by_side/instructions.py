@@ -33,7 +33,7 @@ def run_callgrind(*command):
     """Instructions of a run of each path, by the name under which it was dumped."""
     with tempfile.TemporaryDirectory() as folder:
         callgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
-        callgrind += [f"--callgrind-out-file={folder}/out"]
+        callgrind += [f"--callgrind-out-file={folder}/out.%p"]
         command = [*callgrind, *(str(word) for word in command)]
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -110,6 +110,9 @@ class SavedTensorRecord {
   // Returns whether `tensor` is the parameter, and was freed at exactly one of the two times.
   bool is_freed_in_one(const at::Tensor& recomputed) const;
 
+  // Returns whether reassigned() and original() can find the tensor: it had no graph.
+  bool knows_object() const { return original_._unsafe_get_target() != nullptr; }
+
   // Returns the saved tensor as it is now, without graph, if Tensor::data was assigned to it since
   // it was saved; undefined otherwise. Autograd without hooks holds the object, not its memory.
   at::Tensor reassigned() const;

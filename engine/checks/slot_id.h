@@ -5,12 +5,13 @@
 #ifndef REPRISE_ENGINE_CHECKS_SLOT_ID_H_
 #define REPRISE_ENGINE_CHECKS_SLOT_ID_H_
 
+#include "reprise/base/ids/id_set.h"
 #include "reprise/base/ids/strong_id.h"
 
 namespace reprise::engine_internal {
 
 using SlotId = base_internal::StrongId<class SlotTag>;
-using SlotSet = base_internal::IdVector<SlotId, bool>;
+using SlotSet = base_internal::IdSet<SlotId>;
 
 }  // namespace reprise::engine_internal
 

@@ -9,7 +9,6 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/function_replay.h"
-#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/selective/selective_forward.h"
 #include "reprise/engine/selective/trace_recorder.h"
@@ -95,11 +94,9 @@ class FunctionRecording final : public ForwardRecording {
   void stop() override {
     selecting_.reset();
     watching_.reset();
-    inputs_inside_.reset();
   }
 
  private:
-  std::optional<InputGroup::Count> inputs_inside_{std::in_place};
   std::optional<ForwardWatch> watch_;
   std::optional<InterceptionScope> watching_;
   std::optional<SelectiveForward> selective_;

@@ -17,7 +17,6 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/replay_hooks.h"
-#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/report/profiler_range.h"
 
 namespace reprise::engine_internal {
@@ -99,46 +98,55 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
 }
 
 bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
-                               RecomputedTensor value) {
+                               RecomputedTensor&& value) {
   const std::optional<SlotId> next = next_slot(tensor);
   if (!next) {
     return false;
   }
   const SlotId slot = *next;
+  const bool is_own_thread = std::this_thread::get_id() == thread_;
   saving_.fetch_add(1);
   const bool is_wanted = wanted_.contains(slot) && wanted_[slot];
-  if (std::this_thread::get_id() == thread_) {
+  if (is_own_thread) {
     graph_.note_save(slot, tensor);
   }
   if (wanted_.contains(slot)) {
     checks_.compare(slot, tensor, seen);
   }
-  if (is_wanted && std::this_thread::get_id() == thread_) {
+  if (is_wanted && is_own_thread) {
     effects_.note_save(slot, tensor);
   }
-  if (is_wanted) {
-    const MutexLock lock(mutex_);
-    values_[slot] = std::move(value);
+  if (!keep(slot, is_wanted ? &value : nullptr)) {
+    saving_.fetch_sub(1);
+    return false;
   }
-  const bool is_enough = record_.early_stop && (has_enough(slot) || has_lost_trace());
-  const bool may_be_last = is_enough && may_stop(slot, tensor);
-  if (is_enough && before_operator_ && std::this_thread::get_id() == thread_) {
+  const bool may_be_last = may_stop(slot, tensor);
+  if (before_operator_ && is_own_thread) {
     before_operator_->arm();
   }
   const MutexLock lock(mutex_);
   const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
   stopped_ = stopped_ || stops;
-  if (stops && selective_ && std::this_thread::get_id() == thread_) {
+  if (stops && selective_ && is_own_thread) {
     selective_->stop();
   }
   return stops;
 }
 
+bool FunctionReplay::keep(SlotId slot, RecomputedTensor* value) {
+  const MutexLock lock(mutex_);
+  if (value != nullptr) {
+    values_[slot] = std::move(*value);
+  }
+  return record_.early_stop && (has_enough(slot) || has_lost_trace());
+}
+
 std::optional<SlotId> FunctionReplay::next_slot(const at::Tensor& tensor) {
-  if (std::this_thread::get_id() == thread_) {
-    if (const std::uint32_t group = InputGroup::current(); group != 0) {
-      return inputs_inside_.take(group, tensor, watch_ ? watch_->provenance_of(tensor) : 0);
-    }
+  if (const std::uint32_t group = InputGroup::current(); group != 0) {
+    const bool is_watched = watch_ && std::this_thread::get_id() == thread_;
+    const Provenance provenance = is_watched ? watch_->provenance_of(tensor) : 0;
+    const MutexLock lock(mutex_);
+    return inputs_inside_.take(group, tensor, provenance);
   }
   SlotId slot(count_.fetch_add(1));
   while (inputs_inside_.contains(slot)) {
@@ -154,7 +162,6 @@ bool FunctionReplay::has_enough(SlotId slot) {
   if (record_.slots[slot].input_group != record_.slots[last_needed_].input_group) {
     return false;
   }
-  const MutexLock lock(mutex_);
   return std::all_of(inputs_inside_.all().begin(), inputs_inside_.all().end(), [this](SlotId each) {
     return !wanted_[each] || values_[each].tensor.defined();
   });
@@ -334,7 +341,6 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   thread_ = std::this_thread::get_id();
   checks_.set_thread(thread_);
   const ReplayGraph::Scope graph(graph_, wanted_.size());
-  const InputGroup::Count inputs_inside;
   exceptions_at_start_ = std::uncaught_exceptions();
   FunctionReplay* const outer = std::exchange(t_innermost, this);
   const absl::Cleanup innermost = [outer] { t_innermost = outer; };

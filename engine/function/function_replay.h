@@ -27,6 +27,7 @@
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/input_slots.h"
 #include "reprise/engine/function/replay_checks.h"
+#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/selective/selective_replay.h"
 #include "reprise/engine/watch/replay_watch.h"
@@ -36,6 +37,7 @@ namespace reprise::engine_internal {
 
 class FunctionReplay final : public hooks_internal::HookProvider,
                              public SharedInterception,
+                             public InputGroup::Count,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
   struct Options {
@@ -84,15 +86,19 @@ class FunctionReplay final : public hooks_internal::HookProvider,
  private:
   // Returns the slot of a tensor that is saved now; nothing for an input of a region inside that
   // forward did not have.
-  std::optional<SlotId> next_slot(const at::Tensor& tensor);
-  bool has_enough(SlotId slot) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<SlotId> next_slot(const at::Tensor& tensor) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns whether the replay needs nothing behind that slot, which has its value.
+  bool has_enough(SlotId slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves the value, if it is wanted, and returns whether the replay may stop now. value: null if
+  // it is not.
+  bool keep(SlotId slot, RecomputedTensor* value) ABSL_LOCKS_EXCLUDED(mutex_);
   // Inputs of regions inside that this replay did not have are from outside, as in forward.
   void fill_inputs_inside() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns whether the replay may end in the middle of this save.
   bool may_stop(SlotId slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
   // seen: the tensor with the contents that the replay sees. value: as backward receives it.
-  bool note_save(const at::Tensor& tensor, const at::Tensor& seen, RecomputedTensor value)
+  bool note_save(const at::Tensor& tensor, const at::Tensor& seen, RecomputedTensor&& value)
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
   void run_region(std::span<const at::Tensor> inputs);
@@ -105,7 +111,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   const Options options_;
   SlotId last_needed_{0};        // the last slot that is wanted, or behind a transfer
   SlotSet uninterruptible_;      // the slots whose nodes must not be interrupted
-  InputSlots inputs_inside_;     // on the thread that runs the region's code
+  InputSlots inputs_inside_;     // take() with mutex_ locked
   std::thread::id thread_;       // that runs the region's code
   int exceptions_at_start_ = 0;  // in flight on that thread
   ReplayMemory memory_;          // on that thread, as the next three

@@ -18,7 +18,7 @@
 
 namespace reprise::engine_internal {
 
-// Lives for one replay, on its thread.
+// Lives for one replay. Only take() changes it.
 class InputSlots {
  public:
   // `record` must outlive this. slots: the number of slots that the replay knows.

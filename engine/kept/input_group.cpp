@@ -2,32 +2,21 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/kept/input_group.h"
 
+#include "reprise/hooks/seam/hook_stack.h"
+
 namespace reprise::engine_internal {
-namespace {
 
-constinit thread_local InputGroup::Count* t_count = nullptr;
+constinit thread_local std::uint32_t InputGroup::t_current_ = 0;
 
-}  // namespace
-
-InputGroup::Count::Count() noexcept : outer_(t_count) { t_count = this; }
-
-InputGroup::Count::~Count() { t_count = outer_; }
-
-InputGroup::InputGroup() noexcept {
-  if (t_count != nullptr) {
-    ++t_count->groups_;
-    t_count->is_open_ = true;
-  }
+InputGroup::InputGroup() : outer_(t_current_) {
+  Count* count = nullptr;
+  hooks_internal::find_open_provider([&count](hooks_internal::HookProvider& provider) {
+    count = dynamic_cast<Count*>(&provider);
+    return count != nullptr;
+  });
+  t_current_ = count == nullptr ? 0 : count->groups_.fetch_add(1) + 1;
 }
 
-InputGroup::~InputGroup() {
-  if (t_count != nullptr) {
-    t_count->is_open_ = false;
-  }
-}
-
-std::uint32_t InputGroup::current() noexcept {
-  return t_count != nullptr && t_count->is_open_ ? t_count->groups_ : 0;
-}
+InputGroup::~InputGroup() { t_current_ = outer_; }
 
 }  // namespace reprise::engine_internal

@@ -12,37 +12,40 @@
 #ifndef REPRISE_ENGINE_KEPT_INPUT_GROUP_H_
 #define REPRISE_ENGINE_KEPT_INPUT_GROUP_H_
 
+#include <atomic>
 #include <cstdint>
 
 namespace reprise::engine_internal {
 
-// The inputs of one tape region, while it gives them away.
+// The inputs of one tape region, while it gives them away on this thread.
 class InputGroup {
  public:
-  InputGroup() noexcept;
+  // Base of the hooks of a function region, in its forward or in a replay, by which the tape
+  // regions inside find it: also those on threads that inherit its state.
+  class Count {
+   public:
+    Count() = default;
+    Count(const Count&) = delete;
+    Count& operator=(const Count&) = delete;
+    virtual ~Count() = default;
+
+   private:
+    friend class InputGroup;
+    std::atomic<std::uint32_t> groups_{0};
+  };
+
+  InputGroup();
   ~InputGroup();
   InputGroup(const InputGroup&) = delete;
   InputGroup& operator=(const InputGroup&) = delete;
 
-  // Returns the ordinal of this thread's group in the function region that counts them, from 1; 0
-  // if there is none.
-  static std::uint32_t current() noexcept;
+  // Returns the ordinal of this thread's group in the function region that counts it, from 1; 0 if
+  // there is none.
+  static std::uint32_t current() noexcept { return t_current_; }
 
-  // Counts the groups of a function region, in its forward or in a replay, on the thread that runs
-  // its code.
-  class Count {
-   public:
-    Count() noexcept;
-    ~Count();
-    Count(const Count&) = delete;
-    Count& operator=(const Count&) = delete;
-
-   private:
-    friend class InputGroup;
-    Count* const outer_;
-    std::uint32_t groups_ = 0;
-    bool is_open_ = false;
-  };
+ private:
+  static constinit thread_local std::uint32_t t_current_;
+  const std::uint32_t outer_;
 };
 
 }  // namespace reprise::engine_internal

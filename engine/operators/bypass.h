@@ -5,9 +5,15 @@
 #ifndef REPRISE_ENGINE_OPERATORS_BYPASS_H_
 #define REPRISE_ENGINE_OPERATORS_BYPASS_H_
 
+#include "reprise/engine/operators/operator_thread.h"
+
 namespace reprise::engine_internal {
 
-bool is_bypassed() noexcept;
+bool has_open_bypass() noexcept;
+
+inline bool is_bypassed() noexcept {
+  return OperatorThread::current().may_be_bypassed && has_open_bypass();
+}
 
 }  // namespace reprise::engine_internal
 

@@ -12,6 +12,7 @@
 #include "reprise/base/error.h"
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_kernels.h"
+#include "reprise/engine/operators/operator_thread.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/engine/operators/uncounted_writes.h"
@@ -24,28 +25,13 @@ namespace {
 
 constexpr auto kKey = c10::DispatchKey::Fake;
 
-// In one struct: finding a thread-local variable takes a call.
-struct Interception {
-  OperatorInterceptor* interceptor = nullptr;
-  int depth = 0;                             // see Note [Unseen]
-  int scopes = 0;                            // of this thread's own
-  std::atomic<const void*>* turn = nullptr;  // see SharedInterception
-  std::uint64_t last_sequence_number = 0;
-  const bool* is_tracing = nullptr;  // LibTorch's flag of this thread; set with the interceptor
-
-  OperatorInterceptor* if_seen() const noexcept {
-    const bool is_seen =
-        interceptor != nullptr && depth >= hooks_internal::UnseenScope::depth() && !*is_tracing;
-    return is_seen ? interceptor : nullptr;
-  }
-};
-constinit thread_local Interception t_interception;
+constinit thread_local OperatorThread t_thread;
 
 // An operator's turn at the interceptor of its thread, or at the one that its thread has inherited;
 // see Note [Threads that inherit].
 class OperatorTurn {
  public:
-  explicit OperatorTurn(const Interception& thread) {
+  explicit OperatorTurn(const OperatorThread& thread) {
     SharedInterception* const inherited =
         thread.scopes > 0 ? nullptr : SharedInterception::inherited();
     std::atomic<const void*>* const turn = inherited == nullptr ? thread.turn : &inherited->turn();
@@ -81,11 +67,11 @@ class OperatorTurn {
 
 void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard seen_once(kKey);
-  if (RegionScope::is_innermost_abandoned()) {
+  OperatorThread& thread = OperatorThread::current();
+  if (thread.region != nullptr && thread.region->is_abandoned()) {
     RegionScope::end_abandoned();
   }
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
-  Interception& thread = t_interception;
   const OperatorTurn turn(thread);
   OperatorInterceptor* const interceptor = turn.interceptor();
   if (interceptor == nullptr) {
@@ -93,7 +79,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   } else {
     thread.last_sequence_number = at::sequence_number::peek();
     try {
-      interceptor->intercept({op, OperatorTraits::of(op), below, *stack});
+      interceptor->intercept({op, thread.traits.of(op), below, *stack});
     } catch (const Error& error) {
       throw_in_language(error);
       throw;
@@ -140,13 +126,15 @@ void ensure_installed() {
 
 }  // namespace
 
+OperatorThread& OperatorThread::current() noexcept { return t_thread; }
+
 std::uint64_t sequence_number_at_last_operator() noexcept {
-  return t_interception.last_sequence_number;
+  return OperatorThread::current().last_sequence_number;
 }
 
 bool is_in_backward_inside(int backward) noexcept {
   const int now = hooks_internal::current_backward();
-  return now != backward && (now >= 0 || t_interception.scopes > 0);
+  return now != backward && (now >= 0 || OperatorThread::current().scopes > 0);
 }
 
 at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t, std::uint32_t,
@@ -155,37 +143,41 @@ at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t,
 }
 
 InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
-    : previous_(t_interception.interceptor), previous_depth_(t_interception.depth) {
+    : thread_(OperatorThread::current()),
+      previous_(thread_.interceptor),
+      previous_depth_(thread_.depth) {
+  ++thread_.scopes;
+  thread_.interceptor = interceptor;
   if (interceptor != nullptr) {
     ensure_installed();
     included_.emplace(kKey);
+    thread_.unseen_depth = hooks_internal::UnseenScope::depth_of_thread();
+    thread_.depth = *thread_.unseen_depth;
+    thread_.is_tracing = &at::SavedTensorDefaultHooks::get_tls_state().is_tracing;
   }
-  Interception& thread = t_interception;
-  ++thread.scopes;
-  thread.interceptor = interceptor;
-  thread.depth = hooks_internal::UnseenScope::depth();
-  thread.is_tracing = &at::SavedTensorDefaultHooks::get_tls_state().is_tracing;
 }
 
 OperatorInterceptor* InterceptionScope::current() noexcept {
-  const Interception& thread = t_interception;
-  if (thread.scopes > 0 || !c10::impl::tls_is_dispatch_key_included(kKey)) {
+  const OperatorThread& thread = OperatorThread::current();
+  if (thread.scopes > 0) {
     return thread.if_seen();
+  }
+  if (!c10::impl::tls_local_dispatch_key_set().included_.has(kKey)) {
+    return nullptr;
   }
   SharedInterception* const inherited = SharedInterception::inherited();
   return inherited == nullptr ? nullptr : inherited->interceptor();
 }
 
 InterceptionScope::~InterceptionScope() {
-  Interception& thread = t_interception;
-  --thread.scopes;
-  thread.interceptor = previous_;
-  thread.depth = previous_depth_;
+  --thread_.scopes;
+  thread_.interceptor = previous_;
+  thread_.depth = previous_depth_;
 }
 
 SharedInterception::Scope::Scope(SharedInterception& shared)
-    : shared_(shared), previous_turn_(t_interception.turn) {
-  Interception& thread = t_interception;
+    : shared_(shared), previous_turn_(OperatorThread::current().turn) {
+  OperatorThread& thread = OperatorThread::current();
   if (thread.turn == nullptr) {
     SharedInterception* const around =
         hooks_internal::has_several_providers() ? inherited() : nullptr;
@@ -197,7 +189,7 @@ SharedInterception::Scope::Scope(SharedInterception& shared)
 
 SharedInterception::Scope::~Scope() {
   shared_.interceptor_.store(nullptr);
-  Interception& thread = t_interception;
+  OperatorThread& thread = OperatorThread::current();
   for (const void* holder = thread.turn->load(); holder != nullptr && holder != &thread;
        holder = thread.turn->load()) {
     std::this_thread::yield();

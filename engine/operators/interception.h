@@ -33,6 +33,7 @@
 
 namespace reprise::engine_internal {
 
+struct OperatorThread;
 struct OperatorTraits;
 
 // One call of an operator. `stack` ends with its arguments.
@@ -126,6 +127,7 @@ class [[nodiscard]] REPRISE_API InterceptionScope {
   InterceptionScope& operator=(const InterceptionScope&) = delete;
 
  private:
+  OperatorThread& thread_;
   OperatorInterceptor* const previous_;
   const int previous_depth_;
   std::optional<c10::impl::IncludeDispatchKeyGuard> included_;

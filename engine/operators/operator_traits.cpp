@@ -6,7 +6,6 @@
 #include <ATen/core/jit_type.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/engine/operators/operator_thread.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -274,25 +274,14 @@ const OperatorTraits& known_traits(const void* key, const c10::OperatorHandle& o
   return *known.traits.try_emplace(key, std::move(made)).first->second;
 }
 
-// A cache per thread in front of it, for each operator of a region.
-struct RecentTraits {
-  const void* key = nullptr;
-  const OperatorTraits* traits = nullptr;
-};
-constexpr std::size_t kRecentTraits = 64;
-constinit thread_local std::array<RecentTraits, kRecentTraits> t_recent_traits = {};
-
 }  // namespace
 
+const OperatorTraits& RecentTraits::known(const void* key, const c10::OperatorHandle& op) {
+  return known_traits(key, op);
+}
+
 const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
-  // Keyed by the address of the name, which is valid as long as the operator exists.
-  const void* const key = &op.operator_name();
-  RecentTraits& recent =
-      t_recent_traits[reinterpret_cast<std::uintptr_t>(key) / 64 % kRecentTraits];
-  if (recent.key != key) {
-    recent = {key, &known_traits(key, op)};
-  }
-  return *recent.traits;
+  return OperatorThread::current().traits.of(op);
 }
 
 bool OperatorTraits::writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const {

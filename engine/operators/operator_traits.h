@@ -16,6 +16,7 @@
 #include <ATen/core/function_schema.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -123,6 +124,29 @@ struct OperatorTraits {
   void find_aliases(const c10::FunctionSchema& schema);
   // Depends on all of these.
   void classify(const c10::OperatorHandle& op);
+};
+
+// A thread's cache in front of those of the process.
+class RecentTraits {
+ public:
+  const OperatorTraits& of(const c10::OperatorHandle& op) {
+    // The address of the name is valid as long as the operator exists.
+    const void* const key = &op.operator_name();
+    Entry& entry = entries_[reinterpret_cast<std::uintptr_t>(key) / 64 % entries_.size()];
+    if (entry.key != key) {
+      entry = {key, &known(key, op)};
+    }
+    return *entry.traits;
+  }
+
+ private:
+  struct Entry {
+    const void* key = nullptr;
+    const OperatorTraits* traits = nullptr;
+  };
+  static const OperatorTraits& known(const void* key, const c10::OperatorHandle& op);
+
+  std::array<Entry, 64> entries_ = {};
 };
 
 }  // namespace reprise::engine_internal

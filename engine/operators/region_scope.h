@@ -43,15 +43,17 @@ class RegionScope {
   // Destroys `region`, which holds this, when it may end. Callable on any thread.
   void abandon(std::shared_ptr<void> region) noexcept;
 
-  static bool is_innermost_abandoned() noexcept;
+  bool is_abandoned() const noexcept { return is_abandoned_.load(std::memory_order_acquire); }
   // Destroys the abandoned regions of this thread that may end.
   static void end_abandoned() noexcept;
 
  private:
+  static RegionScope*& innermost() noexcept;
+
   const std::string& name_;
   PolicyRegion* const policy_region_;
+  RegionScope*& innermost_of_thread_;
   RegionScope* const enclosing_;
-  RegionScope** const innermost_of_thread_;
   const OperatorInterceptor* const interceptor_;
   std::shared_ptr<void> abandoned_;
   std::atomic<bool> is_abandoned_{false};

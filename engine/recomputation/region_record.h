@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "reprise/engine/ambient/region_state.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
@@ -38,10 +39,13 @@ struct RegionRecord {
   RegionState state;
 
   struct Slot {
+    Slot(SavedTensorRecord of_saved, std::uint32_t group, std::unique_ptr<const WeakAlias> alias)
+        : saved(std::move(of_saved)), input_group(group), input(std::move(alias)) {}
+
     SavedTensorRecord saved;
-    bool is_alive = true;           // whether autograd holds it; guarded by the frame's lock
-    std::uint32_t input_group = 0;  // see InputGroup; 0: saved by autograd
-    std::unique_ptr<const WeakAlias> input = nullptr;  // likewise, if it has bytes
+    bool is_alive = true;       // whether autograd holds it; guarded by the frame's lock
+    std::uint32_t input_group;  // see InputGroup; 0: saved by autograd
+    std::unique_ptr<const WeakAlias> input;  // likewise, if it has bytes
   };
   // In the order in which autograd saved them. Grows in forward, under the frame's lock.
   base_internal::IdVector<SlotId, Slot> slots;

@@ -21,6 +21,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/ambient/boundary.h"
 #include "reprise/engine/function/function_recomputation.h"
+#include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/engine/recomputing.h"
@@ -39,7 +40,7 @@ namespace {
 using hooks_internal::HookProvider;
 using hooks_internal::HookScope;
 
-class ForwardHooks final : public HookProvider, public SharedInterception {
+class ForwardHooks : public HookProvider, public SharedInterception {
  public:
   explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override {
@@ -53,6 +54,18 @@ class ForwardHooks final : public HookProvider, public SharedInterception {
  private:
   std::shared_ptr<Frame> frame_;
 };
+
+class FunctionHooks final : public ForwardHooks, public InputGroup::Count {
+ public:
+  using ForwardHooks::ForwardHooks;
+};
+
+std::shared_ptr<ForwardHooks> make_hooks(const std::shared_ptr<Frame>& frame, ReplayMode replay) {
+  if (replay == ReplayMode::kTape) {
+    return std::make_shared<ForwardHooks>(frame);
+  }
+  return std::make_shared<FunctionHooks>(frame);
+}
 
 void check_options(const CheckpointOptions& options) {
   const bool has_fn = static_cast<bool>(options.determinism_fn);
@@ -201,7 +214,7 @@ class ForwardRegion::Impl {
     if (log != nullptr) {
       logging_.emplace(*log);
     }
-    const auto hooks = std::make_shared<ForwardHooks>(frame_);
+    const std::shared_ptr<ForwardHooks> hooks = make_hooks(frame_, options.replay);
     hooks_.emplace(hooks);
     recording_ = frame_->recomputation().begin_forward(policy_of_region(policy),
                                                        RegionScope::innermost_policy_region());

@@ -94,15 +94,17 @@ at::Tensor Frame::unpack(SlotId slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
-  if (at::Tensor now = record_.slots[slot].saved.reassigned(); now.defined()) {
-    return now;
-  }
-  at::Tensor original = value.is_moved ? at::Tensor() : record_.slots[slot].saved.original();
-  if (original.defined()) {
-    return original;
+  const SavedTensorRecord& saved = record_.slots[slot].saved;
+  if (saved.knows_object()) {
+    if (at::Tensor now = saved.reassigned(); now.defined()) {
+      return now;
+    }
+    if (at::Tensor original = value.is_moved ? at::Tensor() : saved.original();
+        original.defined()) {
+      return original;
+    }
   }
   OperatorInterceptor* const interceptor = InterceptionScope::current();
-  const SavedTensorRecord& saved = record_.slots[slot].saved;
   if (interceptor != nullptr && !saved.shares_memory_with(value.tensor)) {
     interceptor->note_recomputed(value.tensor, saved.memory(), saved.memory_provenance());
   }

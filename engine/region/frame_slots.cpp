@@ -66,8 +66,7 @@ SlotId Frame::record(const at::Tensor& tensor) {
   const MutexLock lock(mutex_);
   const SlotId slot = record_.slots.next_id();
   recomputation_->add_slot(slot, tensor);
-  record_.slots.push_back(
-      {.saved = std::move(saved), .input_group = input_group, .input = std::move(input)});
+  record_.slots.emplace_back(std::move(saved), input_group, std::move(input));
   if (record_.stats) {
     count_dropped_bytes(tensor);
   }
@@ -87,9 +86,9 @@ void Frame::count_dropped_bytes(const at::Tensor& tensor) {
 
 SlotSet Frame::alive_now() {
   const MutexLock lock(mutex_);
-  SlotSet alive;
-  for (const RegionRecord::Slot& slot : record_.slots) {
-    alive.push_back(slot.is_alive);
+  SlotSet alive(record_.slots.size());
+  for (const SlotId slot : alive.ids()) {
+    alive[slot] = record_.slots[slot].is_alive;
   }
   return alive;
 }

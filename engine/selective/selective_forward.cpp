@@ -73,7 +73,7 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   if (op.draw) {
     draws_.end(*op.draw);
   }
-  op.is_resizing = shapes_written(given, traits) != shapes;
+  op.is_resizing = !shapes.empty() && shapes_written(given, traits) != shapes;
   op.is_root = op.is_root || op.is_resizing;
   if (traits.is_inplace_view) {
     recorder_.note_reshape(given[0].toTensor());

@@ -71,9 +71,11 @@ void TraceRecorder::find_needed() {
 bool TraceRecorder::has_hidden_writes() const {
   return has_unknown_parts_ ||
          std::any_of(values_.begin(), values_.end(), [this](const Value& value) {
-           const bool is_unset = value.writers.empty() &&
-                                 leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
-           return value.is_needed && (is_unset || is_written_through_pointer(value));
+           const auto is_unset = [&] {
+             return value.writers.empty() &&
+                    leaves_memory_as_it_is(trace_.operators[value.creator].name->name);
+           };
+           return value.is_needed && (is_unset() || is_written_through_pointer(value));
          });
 }
 

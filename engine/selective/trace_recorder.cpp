@@ -58,8 +58,8 @@ void TraceRecorder::note_saved(const at::Tensor& tensor) {
 }
 
 void TraceRecorder::note_saved_memory(StorageId memory) {
-  need(memory);
   if (const auto id = value_in(memory)) {
+    values_[*id].is_needed = true;
     values_[*id].is_saved = true;
   }
 }
@@ -86,7 +86,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
         // A view that its schema does not declare, as of _unsafe_view.
         op.is_view = op.is_view || !result_arguments[i];
       } else if (tensor.has_storage()) {
-        const auto known = value_in(memory);
+        const auto known = ordinal > 1 ? value_in(memory) : std::nullopt;
         shares_memory = shares_memory || (known && values_[*known].creator == index);
         const TracedValueId id = values_.next_id();
         values_.push_back(

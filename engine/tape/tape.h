@@ -80,8 +80,8 @@ struct Geometry {
 using TapeValueId = base_internal::StrongId<class TapeValueTag>;
 using TapeOperatorId = base_internal::StrongId<class TapeOperatorTag>;
 using GeometryId = base_internal::StrongId<class GeometryTag>;
-using TapeValueSet = base_internal::IdVector<TapeValueId, bool>;
-using TapeOperatorSet = base_internal::IdVector<TapeOperatorId, bool>;
+using TapeValueSet = base_internal::IdSet<TapeValueId>;
+using TapeOperatorSet = base_internal::IdSet<TapeOperatorId>;
 
 class Tape {
  public:

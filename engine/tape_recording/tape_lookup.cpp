@@ -70,7 +70,7 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   const TapeValueId value =
       is_copied ? copy_non_owning(memory, tensor, known)
                 : value_of(memory, tensor, known, use == Use::kReadStatistics ? Use::kRead : use);
-  Found found{{value, is_storage ? tables_.geometry_of(tensor) : GeometryId()}};
+  Found found{{value, is_storage ? tables_.geometry_of(tensor) : GeometryId()}, memory};
   TapeValues::Info& info = values_[value];
   if (is_read(use) && !info.is_read) {
     info.is_read = true;

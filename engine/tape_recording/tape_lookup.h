@@ -46,6 +46,7 @@ class TapeLookup {
 
   struct Found {
     Tape::Tensor tensor;
+    StorageId memory = nullptr;  // as of TapeValues::key_of()
     bool is_first_read = false;
   };
 

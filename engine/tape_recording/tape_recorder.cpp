@@ -100,8 +100,10 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   Tape::Operator op{.op = call.op};
   op.first_argument = first_argument_now_;
   op.ordinal = calls_++;
+  samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
+  StorageIdList memory;
   if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_bypassed() ||
-      is_in_backward_inside(backward_) || !encode_arguments(call)) {
+      is_in_backward_inside(backward_) || !encode_arguments(call, memory)) {
     leave_out(op);
     run_unseen(call);
     return;
@@ -121,14 +123,6 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   const auto now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
-  StorageIdList memory;
-  samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
-  for (const c10::IValue& argument : arguments) {
-    for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      memory.push_back(TapeValues::key_of(tensor));
-      samples_now_ = samples_now_ && tensor.is_cpu();
-    });
-  }
   run_next(call);
   if (commit(call, std::move(op), written, memory)) {
     if (draw && (traits.is_random || !draw->before.is_current())) {
@@ -151,12 +145,12 @@ void TapeRecorder::note_versions() {
   values_.advance_frontier(/*is_over=*/false);
 }
 
-Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
-  const auto is_of_target = [&](const Written& target) {
-    return target.memory == TapeValues::key_of(tensor);
-  };
-  const bool is_within =
-      use == Use::kRead && std::any_of(targets_now_.begin(), targets_now_.end(), is_of_target);
+TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
+  const bool is_within = use == Use::kRead && !targets_now_.empty() &&
+                         std::any_of(targets_now_.begin(), targets_now_.end(),
+                                     [memory = TapeValues::key_of(tensor)](const Written& target) {
+                                       return target.memory == memory;
+                                     });
   const TapeLookup::Found found = lookup_.find(tensor, is_within ? Use::kCopiedWithin : use);
   if (found.is_first_read) {
     read_now_.push_back(found.tensor.value);
@@ -164,13 +158,13 @@ Tape::Tensor TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   if (!TapeLookup::is_read(use)) {
     note_target(tensor, found.tensor.value);
   }
-  return found.tensor;
+  return found;
 }
 
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
   note_versions();
   read_now_.clear();
-  const Tape::Tensor found = look_up(tensor, Use::kSaved);
+  const Tape::Tensor found = look_up(tensor, Use::kSaved).tensor;
   values_[found.value].saved_at_version = version_of(tensor);
   if (options_.retention != nullptr) {
     retain_saved(tensor, found.value);
@@ -189,11 +183,12 @@ void TapeRecorder::leave_out(const Tape::Operator& op) {
   read_now_.clear();
 }
 
-bool TapeRecorder::encode_arguments(const OperatorCall& call) {
+bool TapeRecorder::encode_arguments(const OperatorCall& call, StorageIdList& memory) {
   const auto arguments = call.arguments();
   const auto& written = call.traits.written(arguments);
   const auto& statistics = call.traits.read_statistics(arguments);
   const std::optional<std::uint32_t> made_blocking = argument_made_blocking(call);
+  const c10::IValue blocking(false);
   arrives_later_now_ = made_blocking.has_value();
   for (std::uint32_t index = 0; index < arguments.size(); ++index) {
     const auto is_among = [index](const std::vector<std::uint32_t>& indices) {
@@ -202,20 +197,21 @@ bool TapeRecorder::encode_arguments(const OperatorCall& call) {
     const Use use = is_among(written)      ? use_of_targets(call)
                     : is_among(statistics) ? Use::kReadStatistics
                                            : Use::kRead;
-    const c10::IValue& argument = arguments[index];
-    if (!(index == made_blocking ? encode(call, false, use) : encode(call, argument, use))) {
+    const bool is_as_given = index != made_blocking;
+    if (!encode(call, is_as_given ? arguments[index] : blocking, use, memory)) {
       return false;
     }
   }
   return true;
 }
 
-bool TapeRecorder::encode(const OperatorCall& call, const c10::IValue& argument, Use use) {
+bool TapeRecorder::encode(const OperatorCall& call, const c10::IValue& argument, Use use,
+                          StorageIdList& memory) {
   if (is_zero_tensor(argument)) {
     return false;
   }
   if (argument.isTensor()) {
-    encode_tensor(call, argument.toTensor(), use);
+    encode_tensor(call, argument.toTensor(), use, memory);
     return true;
   }
   if (argument.isTensorList() || argument.isOptionalTensorList()) {
@@ -227,7 +223,7 @@ bool TapeRecorder::encode(const OperatorCall& call, const c10::IValue& argument,
         {argument.isTensorList() ? Kind::kTensorList : Kind::kOptionalTensorList,
          static_cast<std::uint32_t>(elements.size()), GeometryId()});
     for (const c10::IValue& element : elements) {
-      encode_tensor(call, element.isTensor() ? element.toTensor() : at::Tensor(), use);
+      encode_tensor(call, element.isTensor() ? element.toTensor() : at::Tensor(), use, memory);
     }
     return true;
   }
@@ -239,16 +235,23 @@ bool TapeRecorder::encode(const OperatorCall& call, const c10::IValue& argument,
   return true;
 }
 
-void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& tensor, Use use) {
+void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& tensor, Use use,
+                                 StorageIdList& memory) {
+  samples_now_ = samples_now_ && (!tensor.defined() || tensor.is_cpu());
   // LibTorch wraps numbers into tensors, and releases these, outside the dispatcher.
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     tape_.arguments.emplace_back(Kind::kConstant, tables_.constant(tensor), GeometryId());
+    if (tensor.defined()) {
+      memory.push_back(TapeValues::key_of(tensor));
+    }
     return;
   }
-  const Tape::Tensor found = look_up(tensor, use);
+  const auto [found, of_tensor, is_first_read] = look_up(tensor, use);
+  memory.push_back(of_tensor);
   values_[found.value].is_statistics = false;
+  const bool is_first = tape_.arguments.size() == first_argument_now_;
   tape_.arguments.emplace_back(Kind::kTensor, found.value.number(), found.geometry,
-                               place_of_same(call, tensor, found));
+                               is_first ? 0 : place_of_same(call, tensor, found));
 }
 
 std::uint8_t TapeRecorder::place_of_same(const OperatorCall& call, const at::Tensor& tensor,

@@ -105,14 +105,17 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   }
 
   // Arguments.
-  bool encode(const OperatorCall& call, const c10::IValue& argument, Use use);
-  bool encode_arguments(const OperatorCall& call);
-  void encode_tensor(const OperatorCall& call, const at::Tensor& tensor, Use use);
+  // memory: of the tensors, to which these add. Return whether a replay can run the operator.
+  bool encode_arguments(const OperatorCall& call, StorageIdList& memory);
+  bool encode(const OperatorCall& call, const c10::IValue& argument, Use use,
+              StorageIdList& memory);
+  void encode_tensor(const OperatorCall& call, const at::Tensor& tensor, Use use,
+                     StorageIdList& memory);
   std::uint8_t place_of_same(const OperatorCall& call, const at::Tensor& tensor,
                              const Tape::Tensor& recorded) const;
 
   // Storages and values.
-  Tape::Tensor look_up(const at::Tensor& tensor, Use use);
+  TapeLookup::Found look_up(const at::Tensor& tensor, Use use);
   void note_versions();
   void note_final_versions();
 

@@ -64,6 +64,9 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
     wait_at_boundary(record_.synchronizes);
     run_all(operators, wants);
     for (const SlotId slot : slots) {
+      if (!wants(slot)) {
+        continue;  // it has died: loading an input may have run the code of a region around
+      }
       fill_slot(slot);
       if (const TapeValueId value = tape_.slots[slot].value; value != Tape::kNone) {
         fill_slots_of_brought_back(value, wants);

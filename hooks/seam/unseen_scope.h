@@ -37,6 +37,8 @@ class [[nodiscard]] REPRISE_API UnseenScope {
 
   // Returns the number of scopes alive on this thread.
   static int depth() noexcept { return t_depth_; }
+  // Returns where this thread finds its depth() without a look-up of a thread-local variable.
+  static const int* depth_of_thread() noexcept { return &t_depth_; }
 
   // Returns whether saved-tensor hooks of LibTorch itself (Python's) have been pushed inside the
   // innermost scope.

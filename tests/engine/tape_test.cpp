@@ -56,7 +56,7 @@ class TapeTest : public ::testing::Test {
   }
   template <class Set>
   static std::vector<bool> bits(const Set& set) {
-    return {set.begin(), set.end()};
+    return std::vector<bool>(set.begin(), set.end());
   }
 
   static constexpr TapeValueId kX{0}, kA{1}, kB{2}, kC{3};
