@@ -276,6 +276,9 @@ std::vector<at::Tensor> FunctionReplay::restore_inputs() {
   restored.reserve(function_.inputs.size());
   for (RegionInput& input : function_.inputs) {
     restored.push_back(input.restore());
+    if (input.edge().is_valid()) {
+      replayed_inputs_.add(restored.back(), input.edge(), input.is_leaf());
+    }
     if (!input.is_original(restored.back())) {
       effects_.adopt(restored.back());
     }
@@ -305,6 +308,7 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
       watch_->put_generators_back();
     }
     graph_.break_cycles();
+    replayed_inputs_.end();
   };
   OperatorInterceptor* interceptor = &effects_;
   if (function_.trace && options_.follows_trace && !function_.trace->runs_everything()) {

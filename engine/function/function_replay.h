@@ -27,6 +27,7 @@
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/input_slots.h"
 #include "reprise/engine/function/replay_checks.h"
+#include "reprise/engine/function/replayed_inputs.h"
 #include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/selective/selective_replay.h"
@@ -109,8 +110,9 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   FunctionRecord& function_;
   const SlotSet wanted_;
   const Options options_;
-  SlotId last_needed_{0};        // the last slot that is wanted, or behind a transfer
-  SlotSet uninterruptible_;      // the slots whose nodes must not be interrupted
+  SlotId last_needed_{0};    // the last slot that is wanted, or behind a transfer
+  SlotSet uninterruptible_;  // the slots whose nodes must not be interrupted
+  ReplayedInputs replayed_inputs_;
   InputSlots inputs_inside_;     // take() with mutex_ locked
   std::thread::id thread_;       // that runs the region's code
   int exceptions_at_start_ = 0;  // in flight on that thread

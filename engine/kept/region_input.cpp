@@ -40,13 +40,13 @@ RegionInput::RegionInput(const at::Tensor& tensor,
     return;
   }
   kept_bytes_ = tensor.has_storage() ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0;
-  requires_grad_ = tensor.requires_grad();
+  is_leaf_ = tensor.is_leaf();
   has_version_ = !tensor.is_inference();
   if (has_version_) {
     counter_ = tensor.unsafeGetTensorImpl()->version_counter();
     version_ = counter_.current_version();
   }
-  if (requires_grad_ && !tensor.is_leaf()) {
+  if (tensor.requires_grad()) {
     edge_ = torch::autograd::impl::gradient_edge(tensor);
   }
   if (stored) {
@@ -99,11 +99,6 @@ at::Tensor RegionInput::restore() {
   at::Tensor restored = detached_alias(data);
   if (has_version_ && is_original(restored)) {
     torch::autograd::impl::set_version_counter(restored, counter_);
-  }
-  if (edge_.is_valid()) {
-    torch::autograd::impl::set_gradient_edge(restored, edge_);
-  } else if (requires_grad_) {
-    restored.set_requires_grad(true);
   }
   return restored;
 }

@@ -37,10 +37,13 @@ class RegionInput {
   // Returns null unless it is in a store.
   std::shared_ptr<StoredTensor> stored() const { return stored_ ? stored_->stored() : nullptr; }
 
-  // Returns the tensor for the region's code in a replay: a separate tensor with the values, the
-  // requires-grad, the leaf-ness and the graph edge of the original. May trigger the replay of an
-  // enclosing region.
+  // Returns a separate tensor with the values of the original, without graph. May trigger the
+  // replay of an enclosing region.
   at::Tensor restore();
+
+  // Returns where the gradient of the original goes; invalid if it requires none.
+  const torch::autograd::Edge& edge() const { return edge_; }
+  bool is_leaf() const { return is_leaf_; }
 
   // Returns whether the result of restore() shares the memory of forward's tensor.
   bool is_original(const at::Tensor& restored) const;
@@ -70,7 +73,7 @@ class RegionInput {
   // Of the original. A tensor returned by hooks may have a new counter.
   c10::VariableVersion counter_;
   std::int64_t version_ = 0;
-  bool requires_grad_ = false;
+  bool is_leaf_ = false;
   bool has_version_ = false;
 };
 

@@ -65,11 +65,14 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   ProvenanceMap::Call described = describe(call);
   ++calls_;
   matched_ = match(described.hash);
-  const std::uint32_t origin = origin_for(call, described);
+  std::uint32_t origin = origin_for(call, described);
   if (origin != described.origin) {
     described.hash = ~described.hash;
   }
   compare_reads(call, described);
+  if (change_ && origin == ProvenanceMap::kNone) {
+    origin = new_origin(*change_, /*is_accumulated=*/true);
+  }
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);

@@ -191,8 +191,9 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
   }
   has_user_hooks_ = has_user_hooks_ && !has_piece(Kind::kSavedFirst);
   // A backward inside a function region runs its code again: the rest of forward would find the
-  // members swapped once more.
-  if (late_write_ && has_piece(Kind::kMemberSwaps)) {
+  // members swapped once more, and a term of the loss that was kept before it would be of the later
+  // run, whose gradients are added in another order.
+  if (late_write_ && (has_piece(Kind::kMemberSwaps) || has_piece(Kind::kMembers))) {
     late_write_->leave_out_backward();
   }
   steps_[pick(random, count)] = {true, 0};
