@@ -11,6 +11,8 @@
 
 namespace reprise::engine_internal {
 
+namespace {
+
 using torch::autograd::Edge;
 using torch::autograd::variable_list;
 
@@ -25,8 +27,6 @@ class ReplayedLeaf final : public torch::autograd::AccumulateGrad {
   // add_next_edge() refuses nodes that others lead to; both ends have the topological number 0.
   void pass_on_to(const Edge& original) { next_edges_.push_back(original); }
 };
-
-namespace {
 
 // Looks like the node in front of which it stands: code may ask for its name, and what the region
 // makes has later numbers.
@@ -43,25 +43,22 @@ class ReplayedResult final : public torch::autograd::TraceableFunction {
 
 }  // namespace
 
-ReplayedInputs::ReplayedInputs() = default;
-ReplayedInputs::~ReplayedInputs() = default;
-
 void ReplayedInputs::add(const at::Tensor& restored, const Edge& original, bool is_leaf) {
   if (is_leaf) {
     restored.set_requires_grad(true);
-    auto node = std::make_shared<ReplayedLeaf>(restored);
-    torch::autograd::impl::set_grad_accumulator(restored, node);
+    hooks_internal::NodePtr node = hooks_internal::make_node<ReplayedLeaf>(restored);
+    torch::autograd::impl::set_grad_accumulator(restored, hooks_internal::weak_node(node));
     leaves_.emplace_back(std::move(node), original);
   } else {
     torch::autograd::impl::set_gradient_edge(
-        restored, {std::make_shared<ReplayedResult>(restored, original), 0});
+        restored, {hooks_internal::make_node<ReplayedResult>(restored, original), 0});
   }
 }
 
 void ReplayedInputs::end() {
   for (const auto& [node, original] : leaves_) {
     if (node.use_count() > 1) {
-      node->pass_on_to(original);
+      static_cast<ReplayedLeaf&>(*node).pass_on_to(original);
     }
   }
   leaves_.clear();

@@ -16,19 +16,17 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/edge.h>
 
-#include <memory>
 #include <utility>
 #include <vector>
 
-namespace reprise::engine_internal {
+#include "reprise/hooks/seam/torch_version.h"
 
-class ReplayedLeaf;
+namespace reprise::engine_internal {
 
 // Of one replay.
 class ReplayedInputs {
  public:
-  ReplayedInputs();
-  ~ReplayedInputs();
+  ReplayedInputs() = default;
   ReplayedInputs(const ReplayedInputs&) = delete;
   ReplayedInputs& operator=(const ReplayedInputs&) = delete;
 
@@ -40,7 +38,7 @@ class ReplayedInputs {
   void end();
 
  private:
-  std::vector<std::pair<std::shared_ptr<ReplayedLeaf>, torch::autograd::Edge>> leaves_;
+  std::vector<std::pair<hooks_internal::NodePtr, torch::autograd::Edge>> leaves_;
 };
 
 }  // namespace reprise::engine_internal

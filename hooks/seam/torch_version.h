@@ -7,12 +7,15 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>  // an Edge of 2.15 needs all of Node
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 // LibTorch 2.15 gave its engine a further virtual function, declared with this header.
 #if __has_include(<torch/csrc/autograd/node_creation_hook.h>)
@@ -25,6 +28,25 @@ namespace reprise::hooks_internal {
 
 // An owning pointer to an autograd node: std::shared_ptr up to 2.12, c10::intrusive_ptr from 2.13.
 using NodePtr = std::remove_cvref_t<decltype(torch::autograd::Edge::function)>;
+
+template <class Node, class... Arguments>
+NodePtr make_node(Arguments&&... arguments) {
+  if constexpr (std::is_same_v<NodePtr, std::shared_ptr<torch::autograd::Node>>) {
+    return std::make_shared<Node>(std::forward<Arguments>(arguments)...);
+  } else {
+    return c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...);
+  }
+}
+
+// A weak pointer to it.
+template <class Ptr>
+auto weak_node(const Ptr& node) {
+  if constexpr (std::is_same_v<Ptr, std::shared_ptr<torch::autograd::Node>>) {
+    return std::weak_ptr<torch::autograd::Node>(node);
+  } else {
+    return c10::weak_intrusive_ptr<torch::autograd::Node>(node);
+  }
+}
 
 // A kind of our own in c10::ThreadLocalDebugInfo, which LibTorch propagates to the threads of a
 // backward. It only compares kinds: an enumeration up to 2.14, where a value outside of its list
