@@ -27,7 +27,7 @@ def _run(rank, rendezvous, worker, arguments):
         init_method=f"file://{rendezvous}",
         rank=rank,
         world_size=RANKS,
-        timeout=datetime.timedelta(seconds=30),
+        timeout=datetime.timedelta(minutes=3),  # a busy machine takes long to start a process
     )
     try:
         worker(rank, *arguments)
