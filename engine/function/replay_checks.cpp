@@ -193,12 +193,12 @@ void ReplayChecks::check_accumulated() const {
   if (!watch_ || !is_checked || record_.allow_external_mutation) {
     return;
   }
-  if (const auto accumulated = watch_->accumulated()) {
+  if (const auto kept = watch_->wrongly_kept()) {
     throw CheckpointError(c10::str(
         "[checkpoint] region '", record_.name,
         "': its code keeps a tensor outside of the region that it computes from the one before, "
         "like an average by assignment, and the recomputation has done so once more: ",
-        *accumulated,
+        *kept,
         ". Change the tensor in place, which happens once, assign it only if !is_recomputing(), or "
         "use a CheckpointScope"));
   }

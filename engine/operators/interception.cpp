@@ -146,8 +146,6 @@ InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
     : thread_(OperatorThread::current()),
       previous_(thread_.interceptor),
       previous_depth_(thread_.depth) {
-  ++thread_.scopes;
-  thread_.interceptor = interceptor;
   if (interceptor != nullptr) {
     ensure_installed();
     included_.emplace(kKey);
@@ -155,6 +153,8 @@ InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
     thread_.depth = *thread_.unseen_depth;
     thread_.is_tracing = &at::SavedTensorDefaultHooks::get_tls_state().is_tracing;
   }
+  ++thread_.scopes;
+  thread_.interceptor = interceptor;
 }
 
 OperatorInterceptor* InterceptionScope::current() noexcept {

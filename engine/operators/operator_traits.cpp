@@ -261,7 +261,9 @@ struct KnownTraits {
       ABSL_GUARDED_BY(mutex);
 };
 
-const OperatorTraits& known_traits(const void* key, const c10::OperatorHandle& op) {
+}  // namespace
+
+const OperatorTraits& RecentTraits::known(const void* key, const c10::OperatorHandle& op) {
   static auto& known = *new KnownTraits;
   {
     const MutexLock lock(known.mutex);
@@ -272,12 +274,6 @@ const OperatorTraits& known_traits(const void* key, const c10::OperatorHandle& o
   auto made = std::make_unique<const OperatorTraits>(op);
   const MutexLock lock(known.mutex);
   return *known.traits.try_emplace(key, std::move(made)).first->second;
-}
-
-}  // namespace
-
-const OperatorTraits& RecentTraits::known(const void* key, const c10::OperatorHandle& op) {
-  return known_traits(key, op);
 }
 
 const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {

@@ -71,7 +71,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   }
   compare_reads(call, described);
   if (change_ && origin == ProvenanceMap::kNone) {
-    origin = new_origin(*change_, /*is_accumulated=*/true);
+    origin = new_origin(*change_, /*must_not_be_kept=*/true);
   }
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
@@ -199,19 +199,19 @@ std::string ReplayWatch::describe_call(const OperatorCall& call) const {
                   call.op.operator_name());
 }
 
-std::optional<std::string> ReplayWatch::accumulated() const {
+std::optional<std::string> ReplayWatch::wrongly_kept() const {
   const bool is_any = std::any_of(origins_.begin(), origins_.end(),
-                                  [](const Origin& origin) { return origin.is_accumulated; });
+                                  [](const Origin& origin) { return origin.must_not_be_kept; });
   const auto* const entry = is_any ? made_.find_alive([this](const ProvenanceMap::Entry& each) {
-    return each.origin != ProvenanceMap::kNone && origins_[each.origin].is_accumulated &&
+    return each.origin != ProvenanceMap::kNone && origins_[each.origin].must_not_be_kept &&
            !each.is_left_over;
   })
                                    : nullptr;
   return entry == nullptr ? std::nullopt : std::optional(origins_[entry->origin].description);
 }
 
-std::uint32_t ReplayWatch::new_origin(std::string description, bool is_accumulated) {
-  origins_.push_back({std::move(description), is_accumulated});
+std::uint32_t ReplayWatch::new_origin(std::string description, bool must_not_be_kept) {
+  origins_.push_back({std::move(description), must_not_be_kept});
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 

@@ -63,9 +63,10 @@ class ReplayWatch final : public OperatorInterceptor {
   // Returns the contents of a tensor from outside before forward's operator; undefined if unknown.
   at::Tensor before(std::uint32_t argument, std::uint32_t element) const;
 
-  // After the replay. Returns an error message if a tensor exists that it has made from one that
-  // forward's region has made and kept: a sum that the code adds to by assignment.
-  std::optional<std::string> accumulated() const;
+  // After the replay. Returns an error message if a tensor still exists that the replay has made
+  // from a tensor that forward's region has kept (a sum that the code adds to by assignment), or
+  // from other values than forward read.
+  std::optional<std::string> wrongly_kept() const;
 
   // About a tensor that is saved now.
   Provenance provenance_of(const at::Tensor& tensor);
@@ -91,7 +92,7 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
-  std::uint32_t new_origin(std::string description, bool is_accumulated = false);
+  std::uint32_t new_origin(std::string description, bool must_not_be_kept = false);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   bool is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor);
@@ -120,7 +121,7 @@ class ReplayWatch final : public OperatorInterceptor {
   // The reasons why tensors differ from forward's.
   struct Origin {
     std::string description;
-    bool is_accumulated;
+    bool must_not_be_kept;
   };
   std::vector<Origin> origins_;
 };
