@@ -32,6 +32,9 @@ class Fingerprint {
   // Computes it by operators, as for a tensor on an accelerator, on any device.
   static Fingerprint of_by_operators(const at::Tensor& tensor);
 
+  // Returns the part of it that is of CPU tensors.
+  std::uint64_t host() const { return host_; }
+
   // Synchronises if the tensors were not on the CPU, and reads one bool.
   static bool equal(const Fingerprint& a, const Fingerprint& b);
 

@@ -50,6 +50,8 @@ bool ProvenanceMap::is_object(const at::Tensor& tensor) {
   return is_other && !tensor.key_set().has(c10::DispatchKey::Python);
 }
 
+bool ProvenanceMap::is_opaque(Provenance hash) { return hash == kOpaque; }
+
 constinit thread_local ProvenanceMap::Spare ProvenanceMap::t_spare_;
 
 ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(t_spare_.buffers, nullptr)) {
@@ -145,6 +147,14 @@ const ProvenanceMap::Entry* ProvenanceMap::find_alive(
 
 void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift) {
   const Provenance hash = mix_in(kInput, input);
+  if (!is_followed(tensor)) {
+    if (is_object(tensor)) {
+      add_object(tensor);
+      entry_for(tensor).hash = hash;  // of its views
+      buffers_->inputs.push_back({storage_id_of(tensor), 0, 0, hash, 0});
+    }
+    return;
+  }
   const auto item = static_cast<std::int64_t>(tensor.itemsize());
   std::int64_t end = tensor.storage_offset() + 1;
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
@@ -180,7 +190,10 @@ Provenance ProvenanceMap::of_tensor(const at::Tensor& tensor, const Entry* entry
 }
 
 Provenance ProvenanceMap::of(const at::Tensor& tensor, const Entry* entry) const {
-  return is_followed(tensor) ? of_tensor(tensor, entry) : 0;
+  if (is_followed(tensor)) {
+    return of_tensor(tensor, entry);
+  }
+  return is_object(tensor) ? of_object(storage_id_of(tensor)) : 0;
 }
 
 ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) {
@@ -228,12 +241,26 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
   return of_tensor(tensor, entry);
 }
 
+// Only inputs are told apart.
+Provenance ProvenanceMap::of_object(StorageId memory) const {
+  const auto input = std::find_if(buffers_->inputs.begin(), buffers_->inputs.end(),
+                                  [&](const Input& each) { return each.memory == memory; });
+  return input == buffers_->inputs.end() ? std::uint64_t{kOpaque} : input->hash;
+}
+
 Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call& call) {
-  if (is_read && is_object(tensor) && entry_of(storage_id_of(tensor)) == nullptr) {
-    call.outside.push_back(&tensor);
-  }
   call.has_wrapper = call.has_wrapper || is_wrapper_in_cpp(tensor);
-  return kOpaque;
+  if (!is_object(tensor)) {
+    return kOpaque;
+  }
+  const StorageId memory = storage_id_of(tensor);
+  if (entry_of(memory) == nullptr) {
+    call.has_unknown = true;
+    if (is_read) {
+      call.outside.push_back(&tensor);
+    }
+  }
+  return of_object(memory);
 }
 
 Provenance ProvenanceMap::of_dictionary(const c10::IValue& value, bool is_read, Call& call) {

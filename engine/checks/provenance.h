@@ -108,15 +108,19 @@ class ProvenanceMap {
 
   // Reserves space for about this many storages.
   void reserve(std::size_t count);
-  // The tensor is input number `input`, with offsets larger by `shift` than in forward.
+  // The tensor is input number `input`, with offsets larger by `shift` than in forward. No effect
+  // for a wrapper.
   void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
   void add(const at::Tensor& tensor, Entry entry);
-  // The sparse or nested tensor is an input, or was made here.
+  // The sparse or nested tensor was made here.
   void add_object(const at::Tensor& tensor);
+
+  static bool is_opaque(Provenance hash);
 
   // Returns null if the memory is unknown.
   const Entry* find(StorageId memory) const { return entry_of(memory); }
-  // Returns the hash of a tensor that is saved. entry: of its memory, as find() returns it.
+  // Returns the hash of a tensor that is saved; is_opaque() for sparse and nested tensors that are
+  // no inputs. entry: of its memory, as find() returns it.
   Provenance of(const at::Tensor& tensor, const Entry* entry) const;
   // Returns the first entry of memory that is still in use for which matches(entry); null if none.
   const Entry* find_alive(absl::FunctionRef<bool(const Entry&)> matches) const;
@@ -127,6 +131,7 @@ class ProvenanceMap {
   Provenance of_argument(const c10::IValue& value, bool is_read, Call& call);
   Provenance of_argument(const at::Tensor& tensor, bool is_read, Call& call);
   Provenance of_object(const at::Tensor& tensor, bool is_read, Call& call);
+  Provenance of_object(StorageId memory) const;
   Provenance of_dictionary(const c10::IValue& value, bool is_read, Call& call);
   Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
   Entry* entry_of(StorageId memory) const;

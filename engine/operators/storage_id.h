@@ -75,6 +75,12 @@ inline bool is_beyond_storage(const at::Tensor& tensor) {
   return (last + 1) * static_cast<std::int64_t>(tensor.itemsize()) > bytes;
 }
 
+// Returns whether the elements of the tensor, in row-major order, are all of its storage.
+inline bool covers_storage(const at::Tensor& tensor) {
+  return hooks_internal::is_dense(tensor) && tensor.storage_offset() == 0 &&
+         tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
+}
+
 // Returns whether the elements of a tensor of another class, in Python like DTensor or in C++, are
 // elsewhere, or nowhere.
 inline bool is_wrapper(const at::Tensor& tensor) {

@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/watch/memory_sample.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/util/complex.h>
 
@@ -13,7 +14,9 @@
 #include <cstddef>
 #include <cstring>
 
+#include "reprise/engine/checks/fingerprint.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/hooks/seam/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -65,6 +68,12 @@ MemorySample sample_elements(const at::Tensor& tensor) {
                 bytes);
   }
   return XXH3_64bits(sample.data(), static_cast<std::size_t>(steps + 1) * bytes) | 1;
+}
+
+MemorySample sample_object(const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  const hooks_internal::UnseenScope unseen;
+  return Fingerprint::of(tensor).host() | 1;
 }
 
 MemorySample sample_wrapped(const at::Tensor& tensor) {

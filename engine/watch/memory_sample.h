@@ -24,6 +24,8 @@ MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes);
 MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes);
 // Returns the sample of up to 16 elements of a strided CPU tensor, spread evenly over it.
 MemorySample sample_elements(const at::Tensor& tensor);
+// Returns the sample of all bytes of a sparse or nested CPU tensor.
+MemorySample sample_object(const at::Tensor& tensor);
 // Returns the sample of wrapped memory that an operator reads: of all bytes of its storage, up to
 // 1 MiB, otherwise that of elements.
 MemorySample sample_wrapped(const at::Tensor& tensor);

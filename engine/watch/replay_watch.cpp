@@ -29,14 +29,10 @@ void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor&
   made_.reserve(inputs.size() + forward_.operators.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
-    if (!input.defined() || !ProvenanceMap::is_followed(input)) {
-      if (input.defined() && ProvenanceMap::is_object(input)) {
-        made_.add_object(input);
-      }
-      continue;
+    if (input.defined()) {
+      const std::int64_t offset = ProvenanceMap::is_followed(input) ? input.storage_offset() : 0;
+      made_.add_input(input, forward_.inputs[i].number, offset - forward_.inputs[i].offset);
     }
-    made_.add_input(input, forward_.input_numbers[i],
-                    input.storage_offset() - forward_.input_offsets[i]);
   }
 }
 
@@ -121,15 +117,18 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
 
 // Forward has made the tensor, and the region's code has cached it, like a mask that is made once.
 bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
-  if (!ProvenanceMap::is_followed(tensor) || made_.find(storage_id_of(tensor)) != nullptr) {
+  const StorageId memory = storage_id_of(tensor);
+  if (made_.find(memory) != nullptr) {
     return false;
   }
-  const StorageId memory = storage_id_of(tensor);
-  for (std::size_t i = 0; i < forward_.input_storages.size(); ++i) {
-    if (forward_.input_storages[i]._unsafe_get_target() == memory) {
-      made_.add_input(tensor, forward_.input_numbers[i], 0);
+  for (const WatchedForward::Input& input : forward_.inputs) {
+    if (input.memory.id() == memory) {
+      made_.add_input(tensor, input.number, 0);
       return true;
     }
+  }
+  if (!ProvenanceMap::is_followed(tensor)) {
+    return false;
   }
   const ProvenanceMap::Entry* const left = forward_.left_over(memory);
   if (left == nullptr) {
@@ -280,7 +279,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   for (std::size_t i = 0; i < count && !change_; ++i) {
     const at::Tensor& tensor = *described.outside[i];
     const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
-    const StorageId memory = outside.memory();
+    const StorageId memory = outside.memory.id();
     const bool is_known =
         !outside.is_unidentified && memory_.note_read(tensor, memory, reads[i].writes);
     if (is_known || !checks_outside_) {
@@ -294,8 +293,8 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     if (memory != storage_id_of(tensor)) {
       if (outside.is_alive) {
         report(", in other memory than the tensor that forward read there");
-      } else if (outside.sample != 0 && !outside.is_unidentified && !outside.is_wrapped &&
-                 is_dense_cpu(tensor) && sample_elements(tensor) != outside.sample) {
+      } else if (!outside.is_unidentified && !outside.is_wrapped && reads[i].writes == 0 &&
+                 looked_at_.insert(reads[i].outside).second && outside.differs_from(tensor)) {
         report(", with other values than the tensor that forward read there, which is gone");
       }
       changed_memory_ = change_ ? storage_id_of(tensor) : nullptr;
@@ -330,8 +329,8 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
 bool ReplayWatch::is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor) {
   const WatchedForward::Outside& outside = forward_.outside[read.outside];
   const bool is_comparable = outside.contents != 0 && !outside.is_unidentified &&
-                             outside.memory() == storage_id_of(tensor) && read.writes == 0 &&
-                             !memory_.hides(tensor) && !memory_.is_filled(outside.memory()) &&
+                             outside.memory.id() == storage_id_of(tensor) && read.writes == 0 &&
+                             !memory_.hides(tensor) && !memory_.is_filled(outside.memory.id()) &&
                              read.version == outside.version && is_dense_cpu(tensor);
   if (!is_comparable || !looked_at_.insert(read.outside).second) {
     return false;
@@ -353,7 +352,7 @@ void ReplayWatch::find_uncounted(std::span<const at::Tensor> inputs) {
     look_up(input.defined() ? storage_of(input) : nullptr);
   }
   for (const WatchedForward::Outside& outside : forward_.outside) {
-    look_up(outside.storage._unsafe_get_target());
+    look_up(outside.memory.storage._unsafe_get_target());
   }
 }
 

@@ -23,47 +23,64 @@ namespace reprise::engine_internal {
 
 namespace {
 
-bool is_sampled(const at::Tensor& tensor) {
-  return !(tensor.is_leaf() && tensor.requires_grad()) && is_dense_cpu(tensor) &&
-         !is_beyond_storage(tensor);
+bool is_parameter(const at::Tensor& tensor) { return tensor.is_leaf() && tensor.requires_grad(); }
+
+MemorySample sample_values(const at::Tensor& tensor) {
+  if (is_parameter(tensor) || !tensor.is_cpu()) {
+    return 0;
+  }
+  if (ProvenanceMap::is_object(tensor)) {
+    return sample_object(tensor);
+  }
+  return is_dense_cpu(tensor) ? sample_elements(tensor) : 0;
 }
 
 }  // namespace
 
-WatchedForward::WatchedForward(std::span<const at::Tensor> inputs, std::int64_t copied_bytes)
+WatchedForward::WatchedForward(std::span<const at::Tensor> region_inputs, std::int64_t copied_bytes)
     : written(copied_bytes), first_node_(at::sequence_number::peek()) {
-  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
-    const at::Tensor& input = inputs[i];
-    const bool is_followed = input.defined() && ProvenanceMap::is_followed(input);
-    std::uint32_t number = i;
-    for (std::uint32_t other = 0; is_followed && other < i; ++other) {
-      if (input_storages[other]._unsafe_get_target() == input.storage().unsafeGetStorageImpl()) {
-        number = other;
-        break;
-      }
+  for (std::uint32_t i = 0; i < region_inputs.size(); ++i) {
+    const at::Tensor& input = region_inputs[i];
+    Input& added = inputs.emplace_back(Input{WeakMemory(input), i, 0});
+    if (!input.defined()) {
+      continue;
     }
-    input_numbers.push_back(number);
-    input_offsets.push_back(is_followed ? input.storage_offset() : 0);
-    input_storages.push_back(is_followed ? weak_storage_of(input) : no_storage());
-    has_wrappers_ = has_wrappers_ || (input.defined() && is_wrapper_in_cpp(input));
-    if (is_followed) {
-      made_.add_input(input, number, 0);
-    } else if (input.defined() && ProvenanceMap::is_object(input)) {
-      made_.add_object(input);
-    }
+    const StorageId memory = added.memory.id();
+    const auto first = std::find_if(inputs.begin(), inputs.end(), [&](const Input& each) {
+      return memory != nullptr && each.memory.id() == memory;
+    });
+    added.number = first == inputs.end() ? i : first->number;
+    added.offset = ProvenanceMap::is_followed(input) ? input.storage_offset() : 0;
+    has_wrappers_ = has_wrappers_ || is_wrapper_in_cpp(input);
+    made_.add_input(input, added.number, 0);
   }
 }
 
-WatchedForward::Outside::Outside(const at::Tensor& tensor)
+WatchedForward::WeakMemory::WeakMemory(const at::Tensor& tensor)
     : storage(weak_storage_of(tensor)),
-      object(ProvenanceMap::is_object(tensor)
+      object(tensor.defined() && ProvenanceMap::is_object(tensor)
                  ? tensor.getIntrusivePtr()
-                 : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()),
-      sample(is_sampled(tensor) ? sample_elements(tensor) : 0),
-      contents(is_sampled(tensor) ? sample_memory(tensor, !tensor.requires_grad()) : 0),
+                 : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()) {}
+
+WatchedForward::Outside::Outside(const at::Tensor& tensor)
+    : memory(tensor),
+      sample(sample_values(tensor)),
+      contents(is_parameter(tensor) || !is_dense_cpu(tensor)
+                   ? 0
+                   : sample_memory(tensor, !tensor.requires_grad())),
       is_of_all_bytes(!tensor.requires_grad()),
+      is_whole(covers_storage(tensor)),
       version(hooks_internal::version_of(tensor)),
       is_wrapped(engine_internal::is_wrapped(tensor)) {}
+
+bool WatchedForward::Outside::differs_from(const at::Tensor& tensor) const {
+  const bool is_of_all = is_of_all_bytes && contents != 0;
+  if (is_of_all && is_whole && is_dense_cpu(tensor) && covers_storage(tensor)) {
+    return sample_memory(tensor, /*of_all_bytes=*/true) != contents;
+  }
+  const MemorySample other = sample == 0 ? 0 : sample_values(tensor);
+  return other != 0 && other != sample;
+}
 
 bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
   // The tensors in which those of other classes have their elements are others in a replay.
@@ -87,7 +104,8 @@ SlotProvenance WatchedForward::of_slot(const at::Tensor& tensor) const {
     return {};
   }
   const auto* const entry = made_.find(storage_id_of(tensor));
-  const Provenance hash = made_.of(tensor, entry);
+  const Provenance known = made_.of(tensor, entry);
+  const Provenance hash = ProvenanceMap::is_opaque(known) ? 0 : known;
   if (entry == nullptr) {
     const bool is_captured = ProvenanceMap::is_followed(tensor) && !is_unidentified(tensor);
     return {.hash = hash, .is_captured = is_captured};
@@ -124,11 +142,11 @@ std::vector<StorageId> WatchedForward::freed() const {
 void WatchedForward::complete() {
   is_complete = true;
   for (Outside& each : outside) {
-    each.is_alive = !each.is_unidentified && each.exists();
+    each.is_alive = !each.is_unidentified && each.memory.exists();
   }
   left_ = made_.take_alive();
-  for (const auto& input : input_storages) {
-    left_.erase(input._unsafe_get_target());
+  for (const Input& input : inputs) {
+    left_.erase(input.memory.id());
   }
   number_of_outside_ = {};
   std::erase_if(generators, [](const RngState& state) {

@@ -39,9 +39,9 @@ namespace reprise::engine_internal {
 // addresses; except for the contents before writes.
 class WatchedForward {
  public:
-  // inputs: of the region, each once.
+  // region_inputs: each once.
   // copied_bytes: see Note [Outside memory].
-  WatchedForward(std::span<const at::Tensor> inputs, std::int64_t copied_bytes);
+  WatchedForward(std::span<const at::Tensor> region_inputs, std::int64_t copied_bytes);
 
   struct Operator {
     Provenance hash;
@@ -64,10 +64,10 @@ class WatchedForward {
     std::uint32_t element;  // of a list
     at::Tensor state;
   };
-  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  struct Outside {
-    explicit Outside(const at::Tensor& tensor);
-    StorageId memory() const {
+  // The identity of a tensor from outside.
+  struct WeakMemory {
+    explicit WeakMemory(const at::Tensor& tensor);
+    StorageId id() const {
       return storage._unsafe_get_target() != nullptr
                  ? static_cast<StorageId>(storage._unsafe_get_target())
                  : object._unsafe_get_target();
@@ -75,11 +75,25 @@ class WatchedForward {
     bool exists() const { return !storage.expired() || !object.expired(); }
 
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    WeakTensor object;  // null unless it is sparse or nested
+    // Null unless it is sparse or nested.
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> object;
+  };
+  struct Input {
+    WeakMemory memory;
+    std::uint32_t number;  // in hashes: that of the first input with the same memory
+    std::int64_t offset;   // in its storage
+  };
+  struct Outside {
+    explicit Outside(const at::Tensor& tensor);
+    // Returns whether another tensor, read first in its place, certainly has other values.
+    bool differs_from(const at::Tensor& tensor) const;
+
+    WeakMemory memory;
     // Of its elements, and of its memory, at the first read. 0 for parameters, and on devices.
     MemorySample sample;
     MemorySample contents;
     bool is_of_all_bytes;  // `contents`
+    bool is_whole;         // covers its storage
     std::int64_t version;  // at the first read
     bool is_unidentified = false;
     bool is_wrapped;
@@ -118,10 +132,7 @@ class WatchedForward {
   bool is_complete = false;
   const WriteMoment first_moment = current_write_moment();
 
-  // The number of each input in hashes: that of the first with the same memory.
-  std::vector<std::uint32_t> input_numbers;
-  std::vector<std::int64_t> input_offsets;
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> input_storages;
+  std::vector<Input> inputs;
 
   // A transfer between ranks has run since the last slot was saved, on another thread perhaps.
   std::atomic<bool> has_new_transfer = false;

@@ -72,20 +72,14 @@ PyObject* PythonCall::run() const {
 }
 
 PythonCode::PythonCode(const PythonCall& call, bool holds_tensors, py::object recompute_context)
-    : holds_tensors_(holds_tensors),
-      torch_function_(at::impl::PythonTorchFunctionTLS::get_disabled_state()),
+    : torch_function_(at::impl::PythonTorchFunctionTLS::get_disabled_state()),
       objects_{.function = py::reinterpret_borrow<py::object>(call.function),
                .names = or_none(call.names),
                .context = std::move(recompute_context),
-               .held = {},
-               .taken_apart = {}} {
+               .arguments = {}} {
   for (PyObject* const argument : call.arguments) {
     collect_tensors(argument, tensors_);
-    if (holds_tensors) {
-      objects_.held.push_back(py::reinterpret_borrow<py::object>(argument));
-    } else {
-      objects_.taken_apart.emplace_back(argument);
-    }
+    objects_.arguments.emplace_back(argument, holds_tensors);
   }
 }
 
@@ -104,12 +98,9 @@ void PythonCode::take_inputs(engine_internal::RegionInputs& inputs) {
 }
 
 std::vector<py::object> PythonCode::arguments_with(std::span<const at::Tensor> inputs) const {
-  if (holds_tensors_) {
-    return objects_.held;
-  }
   std::vector<py::object> arguments;
-  arguments.reserve(objects_.taken_apart.size());
-  for (const RegionArgument& argument : objects_.taken_apart) {
+  arguments.reserve(objects_.arguments.size());
+  for (const RegionArgument& argument : objects_.arguments) {
     arguments.push_back(argument.with(inputs));
   }
   return arguments;

@@ -36,7 +36,7 @@ struct PythonContexts {
 };
 
 // Holds the caller's objects, so that they are the same in a recomputation; or, if hooks or a store
-// are to hold the tensors, what is around these.
+// are to hold the tensors, what is around these. Containers have forward's contents.
 class PythonCode final : public engine_internal::RegionCode {
  public:
   // recompute_context: entered around each recomputation; perhaps none.
@@ -57,14 +57,12 @@ class PythonCode final : public engine_internal::RegionCode {
     py::object function;
     py::object names;  // perhaps none
     py::object context;
-    std::vector<py::object> held;
-    std::vector<RegionArgument> taken_apart;
+    std::vector<RegionArgument> arguments;
   };
 
   std::vector<py::object> arguments_with(std::span<const at::Tensor> inputs) const;
   PyObject* run_with(const std::vector<py::object>& arguments) const;
 
-  const bool holds_tensors_;
   const at::impl::TorchFunctionDisabledState torch_function_;  // forward's
   Objects objects_;
   std::vector<at::Tensor> tensors_;  // until they are taken

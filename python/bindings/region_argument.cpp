@@ -4,6 +4,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 namespace reprise::python {
 namespace {
 
@@ -57,6 +59,28 @@ std::size_t size_of(PyObject* sequence) {
   return static_cast<std::size_t>(PySequence_Fast_GET_SIZE(sequence));
 }
 
+// Whether the elements are the same objects.
+bool has_same_elements(py::handle a, py::handle b) {
+  const std::size_t size = size_of(a.ptr());
+  return size == size_of(b.ptr()) &&
+         std::equal(PySequence_Fast_ITEMS(a.ptr()), PySequence_Fast_ITEMS(a.ptr()) + size,
+                    PySequence_Fast_ITEMS(b.ptr()));
+}
+
+// For two containers of the same class.
+bool has_same_contents(const py::object& a, const py::object& b) {
+  if (PyTuple_CheckExact(a.ptr()) || PyList_CheckExact(a.ptr())) {
+    return has_same_elements(a, b);
+  }
+  if (PyDict_CheckExact(a.ptr())) {
+    return has_same_elements(py::list(a), py::list(b)) &&
+           has_same_elements(py::list(a.attr("values")()), py::list(b.attr("values")()));
+  }
+  const py::tuple parts_of_a = Pytree::get().flatten(a);
+  const py::tuple parts_of_b = Pytree::get().flatten(b);
+  return has_same_elements(parts_of_a[0], parts_of_b[0]) && parts_of_a[1].equal(parts_of_b[1]);
+}
+
 }  // namespace
 
 void collect_tensors(py::handle object, std::vector<at::Tensor>& tensors) {
@@ -83,37 +107,42 @@ void collect_tensors(py::handle object, std::vector<at::Tensor>& tensors) {
   }
 }
 
-RegionArgument::RegionArgument(py::handle object)
+RegionArgument::RegionArgument(py::handle object, bool holds_tensors)
     : kind_(Kind::kObject), object_(py::reinterpret_borrow<py::object>(object)) {
   PyObject* const pointer = object.ptr();
   if (THPVariable_Check(pointer)) {
-    kind_ = Kind::kTensor;
-    object_ = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(Py_TYPE(pointer)));
+    if (!holds_tensors) {
+      kind_ = Kind::kTensor;
+      object_ = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(Py_TYPE(pointer)));
+    }
   } else if (is_scalar(pointer)) {
     return;
   } else if (PyTuple_CheckExact(pointer) || PyList_CheckExact(pointer)) {
     kind_ = PyTuple_CheckExact(pointer) ? Kind::kTuple : Kind::kList;
     object_ = py::none();
-    add_parts(object);
+    add_parts(object, holds_tensors);
   } else if (PyDict_CheckExact(pointer)) {
     kind_ = Kind::kDict;
     const auto dict = py::reinterpret_borrow<py::dict>(object);
     object_ = py::tuple(dict);
-    add_parts(py::list(dict.attr("values")()));
+    add_parts(py::list(dict.attr("values")()), holds_tensors);
   } else if (is_registered(object)) {
     kind_ = Kind::kRegistered;
     const py::tuple taken_apart = Pytree::get().flatten(object);
     object_ = taken_apart[1];
     for (const py::handle leaf : taken_apart[0]) {
-      parts_.emplace_back(leaf);
+      parts_.emplace_back(leaf, holds_tensors);
     }
+  }
+  if (holds_tensors && kind_ != Kind::kObject) {
+    original_ = py::reinterpret_borrow<py::object>(object);
   }
 }
 
-void RegionArgument::add_parts(py::handle sequence) {
+void RegionArgument::add_parts(py::handle sequence, bool holds_tensors) {
   parts_.reserve(size_of(sequence.ptr()));
   for (std::size_t i = 0; i < size_of(sequence.ptr()); ++i) {
-    parts_.emplace_back(PySequence_Fast_ITEMS(sequence.ptr())[i]);
+    parts_.emplace_back(PySequence_Fast_ITEMS(sequence.ptr())[i], holds_tensors);
   }
 }
 
@@ -127,6 +156,11 @@ std::vector<py::object> RegionArgument::parts_with(std::span<const at::Tensor>& 
 }
 
 py::object RegionArgument::with(std::span<const at::Tensor>& tensors) const {
+  py::object container = container_with(tensors);
+  return original_ && has_same_contents(original_, container) ? original_ : container;
+}
+
+py::object RegionArgument::container_with(std::span<const at::Tensor>& tensors) const {
   switch (kind_) {
     case Kind::kObject:
       return object_;

@@ -21,25 +21,29 @@ namespace reprise::python {
 // that torch.utils._pytree knows.
 void collect_tensors(py::handle object, std::vector<at::Tensor>& tensors);
 
-// The containers without their tensors.
+// The containers as they are in forward, with or without their tensors.
 class RegionArgument {
  public:
-  explicit RegionArgument(py::handle object);
+  // holds_tensors: whether to keep the objects of the tensors and the containers too.
+  RegionArgument(py::handle object, bool holds_tensors);
 
-  // Returns the argument with the next of `tensors`, in the order of collect_tensors(), and drops
-  // them there.
+  // Returns the argument with forward's contents. Without tensors of its own, it takes the next of
+  // `tensors`, in the order of collect_tensors(), and drops them there. Otherwise containers that
+  // have the same contents now are the same objects.
   py::object with(std::span<const at::Tensor>& tensors) const;
 
  private:
   enum class Kind : std::uint8_t { kObject, kTensor, kTuple, kList, kDict, kRegistered };
 
+  py::object container_with(std::span<const at::Tensor>& tensors) const;
   std::vector<py::object> parts_with(std::span<const at::Tensor>& tensors) const;
-  void add_parts(py::handle sequence);
+  void add_parts(py::handle sequence, bool holds_tensors);
 
   Kind kind_;
   // The object itself; the class of a tensor; a tuple of the keys of a dict; the specification of a
   // registered container.
   py::object object_;
+  py::object original_;  // a container; null if tensors are not held
   std::vector<RegionArgument> parts_;
 };
 

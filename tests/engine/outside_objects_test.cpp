@@ -5,6 +5,7 @@
 // gone when forward ends: replaced or changed, they are an error.
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/errors.h"
@@ -86,6 +87,32 @@ TEST_F(OutsideObjectsTest, AreAnErrorIfReplaced) {
   }
 }
 
+// The code reads the caller's variable, which is its argument too.
+TEST_F(OutsideObjectsTest, AreAnErrorIfReplacedAlthoughTheyAreAnArgumentToo) {
+  for (const Kind kind : kKinds) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    at::Tensor held = matrix(kind);
+    const at::Tensor x =
+        leaf(kind == Kind::kNested ? at::IntArrayRef{6, 6} : at::IntArrayRef{6, 3});
+    const auto code = [&](const at::Tensor& t, const at::Tensor&) { return layer_of(held, t); };
+    for (const bool is_replaced : {false, true}) {
+      const at::Tensor plain = torch::autograd::grad({code(x, held).sum()}, {x})[0];
+      const at::Tensor y = checkpoint(code, x, held);
+      const at::Tensor nested = checkpoint(
+          [&](const at::Tensor& t, const at::Tensor& m) { return checkpoint(code, t, m); }, x,
+          held);
+      if (is_replaced) {
+        held = matrix(kind);
+        EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}), CheckpointError);
+        EXPECT_THROW(torch::autograd::grad({nested.sum()}, {x}), CheckpointError);
+      } else {
+        EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], plain));
+        EXPECT_TRUE(bitwise_equal(torch::autograd::grad({nested.sum()}, {x})[0], plain));
+      }
+    }
+  }
+}
+
 TEST_F(OutsideObjectsTest, AreAnErrorIfChangedInPlace) {
   for (const Kind kind : kKinds) {
     for (const bool is_argument : {false, true}) {
@@ -130,6 +157,34 @@ TEST_F(OutsideObjectsTest, AreAnErrorIfTakenFromAQueue) {
           x);
       EXPECT_THROW(y.sum().backward(), MutationError) << is_owned << is_saved;
     }
+  }
+}
+
+at::Tensor gradient_with_queue(at::Tensor first, at::Tensor second, const at::Tensor& x) {
+  std::deque<at::Tensor> queue;
+  queue.push_back(std::move(first));
+  queue.push_back(std::move(second));
+  const at::Tensor y = checkpoint(
+      [&queue](const at::Tensor& t) {
+        const at::Tensor m = std::move(queue.front());
+        queue.pop_front();
+        return m.layout() == at::kStrided ? (t + m).sin() : at::mm(m, t).sin();
+      },
+      x);
+  return torch::autograd::grad({y.sum()}, {x})[0];
+}
+
+TEST_F(OutsideObjectsTest, AreAnErrorIfTheNextOneDiffersInOneElement) {
+  for (int trial = 0; trial < 20; ++trial) {
+    const at::Tensor value = at::rand({64, 64}) + 0.1;
+    at::Tensor other = value.clone();
+    other.view(-1)[at::randint(64 * 64, {}).item<std::int64_t>()] += 0.25;
+    const at::Tensor x = leaf({64, 64});
+    EXPECT_THROW(gradient_with_queue(value.clone(), other, x), MutationError);
+    EXPECT_THROW(gradient_with_queue(value.to_sparse(), other.to_sparse(), x), MutationError);
+    EXPECT_THROW(gradient_with_queue(value.to_sparse_csr(), other.to_sparse_csr(), x),
+                 MutationError);
+    EXPECT_NO_THROW(gradient_with_queue(value.to_sparse(), value.to_sparse(), x));
   }
 }
 

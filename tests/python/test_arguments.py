@@ -213,13 +213,57 @@ def test_views_and_tensors_that_share_memory(form):
     assert_as_plain(step, [x], form)
 
 
-def test_a_modified_container_is_seen_not_used():
-    x, other = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
-    values = [x * 1]
-    y = reprise.checkpoint(lambda v: v[0].sin().exp(), values)
-    values[0] = other * 1
-    with pytest.raises(reprise.CheckpointError):
-        y.sum().backward()
+CHANGED_CONTAINERS = {
+    "element replaced": (lambda t: [t], lambda v: v[0], lambda v: v.__setitem__(0, v[0] + 1)),
+    "appended": (lambda t: [t], sum, lambda v: v.append(v[0] + 1)),
+    "cleared": (lambda t: [t], lambda v: v[0], lambda v: v.clear()),
+    "popped by the code": (lambda t: [t], lambda v: v.pop(), lambda v: None),
+    "appended by the code": (
+        lambda t: [t],
+        lambda v: v.append(v[0].cos()) or sum(v),
+        lambda v: None,
+    ),
+    "value of a dict": (lambda t: {"k": t}, lambda v: v["k"], lambda v: v.update(k=v["k"] + 1)),
+    "number": (lambda t: [t, 2.0], lambda v: v[0] * v[1], lambda v: v.__setitem__(1, 3.0)),
+    "nested": (lambda t: ([t],), lambda v: v[0][0], lambda v: v[0].clear()),
+    "registered": (
+        lambda t: collections.OrderedDict(k=t),
+        lambda v: v["k"],
+        lambda v: v.update(k=v["k"] + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("make, read, change", CHANGED_CONTAINERS.values(), ids=CHANGED_CONTAINERS)
+def test_a_container_that_changes_has_forwards_contents(make, read, change, form):
+    x = torch.randn(3, requires_grad=True)
+    sizes = []
+
+    def step(region):
+        first = x * 1
+        values = make(first)
+        y = region(lambda v: read(v).sin().exp(), values)
+        change(values)
+        first.register_hook(lambda _: sizes.append(len(values)))
+        return y.sum()
+
+    assert_as_plain(step, [x], form)
+    assert len(set(sizes)) == 1  # the recomputation does not change it
+
+
+def test_a_container_that_does_not_change_is_the_same_object():
+    x = torch.randn(3, requires_grad=True)
+    arguments = [[x], {"k": [x]}, (x, [1]), collections.OrderedDict(a=1)]
+    seen = []
+
+    def function(*values):
+        seen.append([id(v) for v in (*values, values[1]["k"], values[2][1])])
+        return values[0][0].sin().exp()
+
+    reprise.checkpoint(function, *arguments).sum().backward()
+    first, second = seen
+    assert first == second
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
