@@ -128,8 +128,8 @@ SavedTensorRecord::SavedTensorRecord(const at::Tensor& tensor, const RecordOptio
   if (!is_compared || provenance.is_unset || is_freed_ || is_beyond_storage(tensor)) {
     return;
   }
-  contents_ = std::make_unique<Contents>(
-      Contents{tensor.unsafeGetTensorImpl()->version_counter(), current_write_moment(), {}, {}});
+  contents_ =
+      std::make_unique<Contents>(Contents{tensor.unsafeGetTensorImpl()->version_counter(), {}, {}});
   if (options.check == DeterminismCheck::kValues) {
     contents_->fingerprint = without_recording(tensor, &Fingerprint::of);
   } else {
@@ -144,10 +144,14 @@ bool SavedTensorRecord::is_overwritten() const {
   if (!is_complete_ && contents_->counter.current_version() != version_) {
     return true;
   }
-  const auto last = current_write_moment() == contents_->moment
+  return is_written_uncounted();
+}
+
+bool SavedTensorRecord::is_written_uncounted() const {
+  const auto last = current_write_moment() == moment_
                         ? std::nullopt
                         : last_uncounted_write(storage_._unsafe_get_target());
-  return last && is_after(*last, contents_->moment);
+  return last && is_after(*last, moment_);
 }
 
 at::Tensor SavedTensorRecord::parameter_now() const {

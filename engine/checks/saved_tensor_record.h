@@ -121,6 +121,9 @@ class SavedTensorRecord {
   // and has another owner; undefined otherwise. Autograd without hooks returns that object as well.
   at::Tensor original() const;
 
+  // Returns whether its memory has been written since without counting a version.
+  bool is_written_uncounted() const;
+
   // See is_saved_by_its_custom_function().
   bool is_of_custom_function() const { return of_custom_function_; }
   // Equal for the tensors that one node saves, different between consecutive nodes.
@@ -138,7 +141,6 @@ class SavedTensorRecord {
 
   struct Contents {
     c10::VariableVersion counter;
-    WriteMoment moment;
     std::optional<Fingerprint> fingerprint;
     std::string description;
   };
@@ -151,6 +153,7 @@ class SavedTensorRecord {
   bool is_freed_;        // without elements, or without memory
   WeakTensor original_;  // null if it has a graph
   std::int64_t version_;
+  WriteMoment moment_ = current_write_moment();
   std::uint64_t node_number_;
   const std::type_info* producer_;
   bool of_custom_function_;

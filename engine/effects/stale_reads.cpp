@@ -3,6 +3,7 @@
 #include "reprise/engine/effects/stale_reads.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace reprise::engine_internal {
 
@@ -18,7 +19,7 @@ void StaleReads::note_other(StorageId memory, const std::string& message) {
   stale_.insert_or_assign(memory, message);
   for (const auto& [slot, saved] : saves_since_operator_) {
     if (saved == memory) {
-      stale_slots_.emplace_back(slot, message);
+      stale_slots_.push_back({slot, message});
     }
   }
 }
@@ -52,17 +53,15 @@ void StaleReads::note_operator(std::span<const StorageId> inputs,
 void StaleReads::note_save(SlotId slot, StorageId memory) {
   saves_since_operator_.emplace_back(slot, memory);
   if (const auto found = stale_.find(memory); found != stale_.end()) {
-    stale_slots_.emplace_back(slot, found->second);
+    stale_slots_.push_back({slot, found->second});
   }
 }
 
-std::optional<std::string> StaleReads::conflict() const {
-  for (const auto& [slot, message] : stale_slots_) {
-    if (!is_unused(slot)) {
-      return message;
-    }
-  }
-  return host_read_;
+std::vector<StaleReads::Conflict> StaleReads::conflicts() const {
+  std::vector<Conflict> found;
+  std::copy_if(stale_slots_.begin(), stale_slots_.end(), std::back_inserter(found),
+               [this](const Conflict& conflict) { return !is_unused(conflict.slot); });
+  return found;
 }
 
 }  // namespace reprise::engine_internal

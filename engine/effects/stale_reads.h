@@ -37,16 +37,23 @@ class StaleReads {
   // A tensor has been saved for backward, by the operator that comes next or by the last one.
   void note_save(SlotId slot, StorageId memory);
 
-  // Returns an error message if a stale value is needed. Saved tensors that their operator did not
-  // read do not count.
-  std::optional<std::string> conflict() const;
+  struct Conflict {
+    SlotId slot;
+    std::string message;
+  };
+  // Returns the slots that depend on stale values, in order. Saved tensors that their operator did
+  // not read do not count.
+  std::vector<Conflict> conflicts() const;
+
+  // Returns an error message if a host read depends on a stale value.
+  const std::optional<std::string>& host_read() const { return host_read_; }
 
   // Returns whether an operator saved it without reading its value.
   bool is_unused(SlotId slot) const { return unused_slots_.contains(slot); }
 
  private:
   absl::flat_hash_map<StorageId, std::string> stale_;  // with error messages
-  std::vector<std::pair<SlotId, std::string>> stale_slots_;
+  std::vector<Conflict> stale_slots_;
   std::optional<std::string> host_read_;
 
   std::vector<std::pair<SlotId, StorageId>> saves_since_operator_;

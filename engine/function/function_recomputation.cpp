@@ -49,7 +49,8 @@ class FunctionSession final : public SessionRecomputation {
   std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request, bool follows_trace) {
     return std::make_shared<FunctionReplay>(
         record_, function_, request.all(),
-        FunctionReplay::Options{.is_last = request.is_last, .follows_trace = follows_trace});
+        FunctionReplay::Options{
+            .asked = request.asked, .is_last = request.is_last, .follows_trace = follows_trace});
   }
 
   // lost: the error that says where the code left the trace, or null.
@@ -127,7 +128,7 @@ class FunctionRecomputation final : public Recomputation {
                                                enclosing);
   }
 
-  SlotProvenance locate(const at::Tensor& tensor) override {
+  SlotProvenance locate(const at::Tensor& tensor, bool /*is_input*/) override {
     if (recorder_) {
       recorder_->note_saved(tensor);
     }

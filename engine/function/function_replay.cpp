@@ -60,7 +60,7 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, S
       memory_(function.watched ? &function.watched->written : nullptr),
       watch_(make_watch(record, function, memory_)),
       effects_(record.name, memory_, watch_ ? &*watch_ : nullptr),
-      checks_(record, function, wanted_, watch_ ? &*watch_ : nullptr, effects_),
+      checks_(record, function, wanted_, options.asked, watch_ ? &*watch_ : nullptr, effects_),
       values_(wanted_.size()) {
   for (const SlotId slot : wanted_.ids()) {
     if (wanted_[slot]) {
@@ -172,8 +172,10 @@ void FunctionReplay::fill_inputs_inside() {
   {
     const MutexLock lock(mutex_);
     std::copy_if(inputs_inside_.all().begin(), inputs_inside_.all().end(),
-                 std::back_inserter(missing),
-                 [this](SlotId slot) { return wanted_[slot] && !values_[slot].tensor.defined(); });
+                 std::back_inserter(missing), [this](SlotId slot) {
+                   return wanted_[slot] && !values_[slot].tensor.defined() &&
+                          !checks_.is_withheld(slot);
+                 });
   }
   for (const SlotId slot : missing) {
     const SavedTensorRecord& saved = record_.slots[slot].saved;
@@ -262,7 +264,10 @@ void FunctionReplay::run() {
     count_.fetch_add(1);
   }
   checks_.finish(inputs, graph_, {.count = count_.load(), .is_stopped = is_stopped()},
-                 operators_.get());
+                 operators_.get(), [this](SlotId slot) {
+                   const MutexLock lock(mutex_);
+                   values_[slot] = {};
+                 });
   fill_inputs_inside();
   if (record_.stats) {
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;

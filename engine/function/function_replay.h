@@ -42,8 +42,9 @@ class FunctionReplay final : public hooks_internal::HookProvider,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
   struct Options {
-    bool is_last;        // see SlotRequest
-    bool follows_trace;  // of the region's policy; otherwise all operators run
+    std::optional<SlotId> asked;  // see SlotRequest
+    bool is_last;                 // likewise
+    bool follows_trace;           // of the region's policy; otherwise all operators run
   };
 
   // wanted: for each slot now in the record, whether its tensor is needed.
@@ -62,7 +63,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   bool may_run_without_trace() const;
   bool has_lost_trace() const { return selective_ && selective_->has_lost_trace(); }
 
-  // Returns the tensor of each wanted slot, after run().
+  // Returns the tensor of each wanted slot that the checks do not withhold, after run().
   FilledSlots take_values();
 
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -30,8 +31,14 @@ std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors) {
 }  // namespace
 
 ReplayChecks::ReplayChecks(const RegionRecord& record, const FunctionRecord& function,
-                           const SlotSet& wanted, ReplayWatch* watch, ReplayEffects& effects)
-    : record_(record), function_(function), wanted_(wanted), watch_(watch), effects_(effects) {}
+                           const SlotSet& wanted, std::optional<SlotId> asked, ReplayWatch* watch,
+                           ReplayEffects& effects)
+    : record_(record),
+      function_(function),
+      wanted_(wanted),
+      asked_(asked),
+      watch_(watch),
+      effects_(effects) {}
 
 void ReplayChecks::start(std::span<const at::Tensor> inputs) {
   check_inputs(inputs);
@@ -39,13 +46,22 @@ void ReplayChecks::start(std::span<const at::Tensor> inputs) {
 }
 
 void ReplayChecks::finish(std::span<const at::Tensor> inputs, const ReplayGraph& graph,
-                          Outcome outcome, const OperatorLog* operators) {
+                          Outcome outcome, const OperatorLog* operators,
+                          absl::FunctionRef<void(SlotId)> withhold) {
   check_untouched(inputs);
   check_escaped(graph);
   check_captured();
   check_reads();
-  check_saved(outcome, operators);
-  check_accumulated();
+  std::for_each(withheld_.begin(), withheld_.end(), withhold);
+  try {
+    check_saved(outcome, operators);
+    check_accumulated();
+  } catch (const CheckpointError&) {  // it may follow from what another slot's error says better
+    asked_.reset();
+    check_captured();
+    check_reads();
+    throw;
+  }
 }
 
 void ReplayChecks::check_inputs(std::span<const at::Tensor> inputs) const {
@@ -160,9 +176,21 @@ void ReplayChecks::check_escaped(const ReplayGraph& graph) const {
   }
 }
 
+bool ReplayChecks::is_error_for(SlotId slot) {
+  if (!wanted_.contains(slot) || !wanted_[slot]) {
+    return false;
+  }
+  if (asked_ && *asked_ != slot) {
+    withheld_.push_back(slot);
+    return false;
+  }
+  return true;
+}
+
 void ReplayChecks::check_captured() {
   const MutexLock lock(mutex_);
-  if (!mutations_.empty()) {
+  const auto is_error = [this](const Mismatch& mutation) { return is_error_for(mutation.slot); };
+  if (std::count_if(mutations_.begin(), mutations_.end(), is_error) > 0) {
     std::string message = c10::str(
         "[checkpoint] region '", record_.name,
         "': tensors from outside the region, which it captured or reads, have been modified in "
@@ -176,10 +204,17 @@ void ReplayChecks::check_captured() {
   }
 }
 
-void ReplayChecks::check_reads() const {
-  if (const auto conflict = effects_.reads().conflict()) {
+void ReplayChecks::check_reads() {
+  std::optional<std::string> error;
+  for (const StaleReads::Conflict& conflict : effects_.reads().conflicts()) {
+    if (is_error_for(conflict.slot) && !error) {
+      error = conflict.message;
+    }
+  }
+  error = error ? error : effects_.reads().host_read();
+  if (error) {
     throw MutationError(c10::str(
-        "[checkpoint] region '", record_.name, "': ", *conflict,
+        "[checkpoint] region '", record_.name, "': ", *error,
         ": it has been changed in place since, by the region itself or from outside, and saved "
         "tensors depend on it. Change a clone instead, or set allow_external_mutation if the new "
         "values are as good"));
@@ -218,9 +253,11 @@ void ReplayChecks::check_saved(Outcome outcome, const OperatorLog* operators) {
                  count > saved ? " (it was trying to save more tensors during recomputation)" : ""),
         operators);
   }
-  std::erase_if(mismatches_,
-                [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });
-  std::erase_if(others_, [this](const Mismatch& m) { return effects_.reads().is_unused(m.slot); });
+  const auto is_accepted = [this](const Mismatch& mismatch) {
+    return effects_.reads().is_unused(mismatch.slot) || is_withheld(mismatch.slot);
+  };
+  std::erase_if(mismatches_, is_accepted);
+  std::erase_if(others_, is_accepted);
   if (mismatches_.empty() && !others_.empty()) {
     std::string message = "Tensors are recomputed otherwise than forward computed them:";
     for (const Mismatch& other : others_) {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/effects/replay_effects.h"
 #include "reprise/engine/effects/replay_graph.h"
@@ -34,9 +36,10 @@ class ReplayChecks {
     bool is_stopped;    // early
   };
 
-  // watch: null if operators are not compared.
+  // asked: the slot that a backward asks for now; none: all that are wanted. watch: null if
+  // operators are not compared.
   ReplayChecks(const RegionRecord& record, const FunctionRecord& function, const SlotSet& wanted,
-               ReplayWatch* watch, ReplayEffects& effects);
+               std::optional<SlotId> asked, ReplayWatch* watch, ReplayEffects& effects);
 
   // Before the region's code runs. Throws MutationError.
   void start(std::span<const at::Tensor> inputs);
@@ -45,10 +48,17 @@ class ReplayChecks {
   // Compares a tensor that autograd saves with the record of its slot. Thread-safe.
   void compare(SlotId slot, const at::Tensor& tensor, const at::Tensor& seen)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // After the region's code has run. operators: the log of debug mode, or null. Throws
-  // MutationError, DeterminismError or CheckpointError.
+  // After the region's code has run. operators: the log of debug mode, or null. withhold: called
+  // for slots whose tensors must not be supplied, as what they depend on has been modified; without
+  // regions, that is an error only for a backward that asks for them. Throws MutationError,
+  // DeterminismError or CheckpointError.
   void finish(std::span<const at::Tensor> inputs, const ReplayGraph& graph, Outcome outcome,
-              const OperatorLog* operators) ABSL_LOCKS_EXCLUDED(mutex_);
+              const OperatorLog* operators, absl::FunctionRef<void(SlotId)> withhold)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // After finish().
+  bool is_withheld(SlotId slot) const {
+    return std::find(withheld_.begin(), withheld_.end(), slot) != withheld_.end();
+  }
 
  private:
   struct Mismatch {
@@ -70,8 +80,10 @@ class ReplayChecks {
   void check_inputs(std::span<const at::Tensor> inputs) const;
   void check_untouched(std::span<const at::Tensor> inputs) const;
   void check_escaped(const ReplayGraph& graph) const;
+  // Returns whether a modified tensor that the slot depends on is an error now.
+  bool is_error_for(SlotId slot);
   void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
-  void check_reads() const;
+  void check_reads();
   void check_accumulated() const;
   void check_saved(Outcome outcome, const OperatorLog* operators) ABSL_LOCKS_EXCLUDED(mutex_);
   [[noreturn]] void fail_determinism(const std::string& what, const OperatorLog* operators) const;
@@ -79,8 +91,10 @@ class ReplayChecks {
   const RegionRecord& record_;
   const FunctionRecord& function_;
   const SlotSet& wanted_;
+  std::optional<SlotId> asked_;
   ReplayWatch* const watch_;
   ReplayEffects& effects_;
+  std::vector<SlotId> withheld_;
   std::thread::id thread_;
   std::vector<std::int64_t> versions_;  // of the inputs, when the replay started
   Mutex mutex_;                         // a backward inside the region may save on several threads

@@ -14,7 +14,7 @@ InputGroup::InputGroup() : outer_(t_current_) {
     count = dynamic_cast<Count*>(&provider);
     return count != nullptr;
   });
-  t_current_ = count == nullptr ? 0 : count->groups_.fetch_add(1) + 1;
+  t_current_ = count == nullptr ? kUncounted : count->groups_.fetch_add(1) + 1;
 }
 
 InputGroup::~InputGroup() { t_current_ = outer_; }

@@ -39,6 +39,9 @@ class InputGroup {
   InputGroup(const InputGroup&) = delete;
   InputGroup& operator=(const InputGroup&) = delete;
 
+  // Returned by current() if no function region counts the group.
+  static constexpr std::uint32_t kUncounted = 0xffffffff;
+
   // Returns the ordinal of this thread's group in the function region that counts it, from 1; 0 if
   // there is none.
   static std::uint32_t current() noexcept { return t_current_; }

@@ -92,9 +92,10 @@ class Recomputation {
   virtual std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
                                                           PolicyRegion* enclosing) = 0;
 
-  // Autograd saves a tensor: locates it, and returns its origin. Called without the frame's lock,
-  // before add_slot() on the same thread.
-  virtual SlotProvenance locate(const at::Tensor& tensor) = 0;
+  // Autograd saves a tensor: locates it, and returns its origin. is_input: instead, a region inside
+  // gives it away as its input. Called without the frame's lock, before add_slot() on the same
+  // thread.
+  virtual SlotProvenance locate(const at::Tensor& tensor, bool is_input) = 0;
   // Assigns the slot to that tensor. Called with the frame's lock.
   virtual void add_slot(SlotId slot, const at::Tensor& tensor) = 0;
 

@@ -99,7 +99,8 @@ at::Tensor Frame::unpack(SlotId slot) {
     if (at::Tensor now = saved.reassigned(); now.defined()) {
       return now;
     }
-    if (at::Tensor original = value.is_moved ? at::Tensor() : saved.original();
+    const bool is_other = record_.slots[slot].input_group != 0 && saved.is_written_uncounted();
+    if (at::Tensor original = value.is_moved || is_other ? at::Tensor() : saved.original();
         original.defined()) {
       return original;
     }

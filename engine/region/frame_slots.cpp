@@ -57,10 +57,12 @@ std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
 }
 
 SlotId Frame::record(const at::Tensor& tensor) {
-  SavedTensorRecord saved(tensor, record_.check_options(), recomputation_->locate(tensor));
   const std::uint32_t input_group = InputGroup::current();
+  const bool is_counted = input_group != 0 && input_group != InputGroup::kUncounted;
+  SavedTensorRecord saved(tensor, record_.check_options(),
+                          recomputation_->locate(tensor, /*is_input=*/input_group != 0));
   std::unique_ptr<const WeakAlias> input;
-  if (input_group != 0 && hooks_internal::has_bytes(tensor)) {
+  if (is_counted && hooks_internal::has_bytes(tensor)) {
     input = std::make_unique<const WeakAlias>(tensor);
   }
   const MutexLock lock(mutex_);

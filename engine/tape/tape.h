@@ -91,6 +91,7 @@ class Tape {
     TapeValueId value;
     GeometryId geometry;            // none: the tape input as it is
     bool is_written_since = false;  // of a slot, by the operator that it was saved for
+    bool is_input = false;          // of a slot: of a region inside, which forward read then
   };
 
   struct Argument {

@@ -29,7 +29,7 @@ void PendingWrites::settle() {
 
 void PendingWrites::move_slots(TapeValueId from, TapeValueId to) {
   for (Tape::Tensor& slot : tape_.slots) {
-    if (slot.value == from) {
+    if (slot.value == from && !slot.is_input) {
       slot.value = to;
       slot.is_written_since = true;
       values_[to].is_read = true;

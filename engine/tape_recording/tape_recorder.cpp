@@ -161,10 +161,11 @@ TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
   return found;
 }
 
-Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor) {
+Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor, bool is_input) {
   note_versions();
   read_now_.clear();
-  const Tape::Tensor found = look_up(tensor, Use::kSaved).tensor;
+  Tape::Tensor found = look_up(tensor, Use::kSaved).tensor;
+  found.is_input = is_input;
   values_[found.value].saved_at_version = version_of(tensor);
   if (options_.retention != nullptr) {
     retain_saved(tensor, found.value);

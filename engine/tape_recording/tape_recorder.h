@@ -84,7 +84,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool is_unset(const at::Tensor& tensor) const;
 
   // Returns the place on the tape of a tensor that autograd saves now.
-  Tape::Tensor slot(const at::Tensor& tensor);
+  Tape::Tensor slot(const at::Tensor& tensor, bool is_input);
 
   // Forward has ended: reduces the tape to the part that live slots need. Tensors from outside go
   // to the surrounding saved-tensor hooks if may_pack. stats: is added to, unless null.

@@ -98,12 +98,12 @@ class TapeRecomputation final : public Recomputation {
   std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
                                                   PolicyRegion* enclosing) override;
 
-  SlotProvenance locate(const at::Tensor& tensor) override {
+  SlotProvenance locate(const at::Tensor& tensor, bool is_input) override {
     SlotProvenance provenance;
     if (is_recorded()) {
       provenance.is_unset =
           record_.check == DeterminismCheck::kValues && recorder_->is_unset(tensor);
-      place_of_next_ = recorder_->slot(tensor);
+      place_of_next_ = recorder_->slot(tensor, is_input);
     }
     return provenance;
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint_scope.h"
+#include "reprise/engine/errors.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::testing::outside_contents_test {
@@ -139,6 +140,23 @@ TEST_F(OutsideContentsTest, StateThatIsDrawnAnew) {
     state.bernoulli_(0.5);
     return x * state;
   });
+}
+
+// As without regions: autograd looks at the tensors that a backward asks for.
+TEST_F(OutsideContentsTest, AModifiedTensorIsAnErrorOfTheBackwardThatAsksForIt) {
+  for (const bool is_read_only : {false, true}) {
+    const at::Tensor x = leaf({6, 8});
+    const at::Tensor state = at::rand({6, 8});
+    const Tensors results = checkpoint(
+        [&](const at::Tensor& t) -> Tensors {
+          return {is_read_only ? (t + state).sin() : t * state, t.sin().exp()};
+        },
+        x);
+    state.mul_(2);
+    expect_same_bits(torch::autograd::grad({results[1].sum()}, {x}, {}, /*retain_graph=*/true),
+                     torch::autograd::grad({x.sin().exp().sum()}, {x}));
+    EXPECT_THROW(torch::autograd::grad({results[0].sum()}, {x}), MutationError) << is_read_only;
+  }
 }
 
 TEST_F(OutsideContentsTest, TensorsWithoutMemory) {

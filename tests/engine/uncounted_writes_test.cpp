@@ -111,6 +111,29 @@ TEST_P(UncountedWritesTest, LaterInTheFunctionFindsTheEarlierValues) {
   EXPECT_TRUE(bitwise_equal(gradient(y), expected));
 }
 
+// The outer scope has a copy for the inner region, which has ended before the write.
+TEST_P(UncountedWritesTest, InALaterRegionOfTheScopeFindsTheEarlierValues) {
+  const at::Tensor expected = plain();
+  for (const bool is_scope : {false, true}) {
+    target.fill_(1);
+    const CheckpointOptions tape{.replay = ReplayMode::kTape};
+    at::Tensor y;
+    {
+      const CheckpointScope outer;
+      if (is_scope) {
+        const CheckpointScope inner;
+        y = read(x);
+      } else {
+        y = checkpoint(
+            tape, [&](const at::Tensor& t) { return read(t); }, x);
+      }
+      const CheckpointScope later;
+      write();
+    }
+    EXPECT_TRUE(bitwise_equal(gradient(y), expected)) << is_scope;
+  }
+}
+
 TEST_P(UncountedWritesTest, LaterInTheFunctionIsAnErrorWithoutCopies) {
   const at::Tensor y = checkpoint(
       {.copied_state_limit_bytes = 0},
