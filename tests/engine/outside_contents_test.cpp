@@ -13,6 +13,7 @@
 
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/errors.h"
+#include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::testing::outside_contents_test {
@@ -157,6 +158,39 @@ TEST_F(OutsideContentsTest, AModifiedTensorIsAnErrorOfTheBackwardThatAsksForIt) 
                      torch::autograd::grad({x.sin().exp().sum()}, {x}));
     EXPECT_THROW(torch::autograd::grad({results[0].sum()}, {x}), MutationError) << is_read_only;
   }
+}
+
+// Hooks that hold the tensor itself give plain autograd the changed values, and no version counts.
+TEST_F(OutsideContentsTest, AWriteAfterTheSaveDoesNotReachTheGradientThroughHooks) {
+  const at::Tensor x = at::ones({3}).requires_grad_();
+  const auto exp_then_write = [](const at::Tensor& t) {
+    const at::Tensor y = t.exp();
+    const at::NoGradGuard no_grad;
+    y.mul_(5);
+    return y;
+  };
+  const auto gradient_with = [&](const Code& code) {
+    at::Tensor y;
+    {
+      const SavedTensorHooksGuard hooks([](const at::Tensor& t) { return t; },
+                                        [](const at::Tensor& t) { return t; });
+      y = code(x);
+    }
+    return torch::autograd::grad({y.sum()}, {x})[0];
+  };
+  const at::Tensor right = x.exp().detach();
+  EXPECT_TRUE(gradient_with(exp_then_write).equal(right * 5));
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    EXPECT_TRUE(bitwise_equal(gradient_with([&](const at::Tensor& t) {
+                                return checkpoint({.replay = replay}, exp_then_write, t);
+                              }),
+                              right));
+  }
+  EXPECT_TRUE(bitwise_equal(gradient_with([&](const at::Tensor& t) {
+                              const CheckpointScope scope;
+                              return exp_then_write(t);
+                            }),
+                            right));
 }
 
 TEST_F(OutsideContentsTest, TensorsWithoutMemory) {
