@@ -128,6 +128,11 @@ class FunctionRecomputation final : public Recomputation {
                                                enclosing);
   }
 
+  // All ranks replay transfers alike.
+  bool may_share() const override {
+    return record_.early_stop && function_.watched && function_.slot_behind_transfers == SlotId(0);
+  }
+
   SlotProvenance locate(const at::Tensor& tensor, bool /*is_input*/) override {
     if (recorder_) {
       recorder_->note_saved(tensor);

@@ -50,16 +50,14 @@ void ReplayChecks::finish(std::span<const at::Tensor> inputs, const ReplayGraph&
                           absl::FunctionRef<void(SlotId)> withhold) {
   check_untouched(inputs);
   check_escaped(graph);
-  check_captured();
-  check_reads();
+  check_modified();
   std::for_each(withheld_.begin(), withheld_.end(), withhold);
   try {
     check_saved(outcome, operators);
     check_accumulated();
   } catch (const CheckpointError&) {  // it may follow from what another slot's error says better
     asked_.reset();
-    check_captured();
-    check_reads();
+    check_modified();
     throw;
   }
 }
@@ -176,49 +174,49 @@ void ReplayChecks::check_escaped(const ReplayGraph& graph) const {
   }
 }
 
-bool ReplayChecks::is_error_for(SlotId slot) {
-  if (!wanted_.contains(slot) || !wanted_[slot]) {
-    return false;
-  }
-  if (asked_ && *asked_ != slot) {
-    withheld_.push_back(slot);
-    return false;
-  }
-  return true;
-}
-
-void ReplayChecks::check_captured() {
+void ReplayChecks::check_modified() {
   const MutexLock lock(mutex_);
-  const auto is_error = [this](const Mismatch& mutation) { return is_error_for(mutation.slot); };
-  if (std::count_if(mutations_.begin(), mutations_.end(), is_error) > 0) {
-    std::string message = c10::str(
-        "[checkpoint] region '", record_.name,
-        "': tensors from outside the region, which it captured or reads, have been modified in "
-        "place or replaced since forward saved them:");
-    for (const Mismatch& mutation : mutations_) {
-      message += describe_slot(record_, mutation.slot) + mutation.what;
-    }
-    throw MutationError(message +
-                        "\nThe recomputation needs the values of forward; change a clone instead, "
-                        "or set allow_external_mutation if the new values are as good");
+  const auto is_dead = [this](const auto& each) {
+    return !wanted_.contains(each.slot) || !wanted_[each.slot];
+  };
+  std::vector<StaleReads::Conflict> conflicts = effects_.reads().conflicts();
+  std::erase_if(conflicts, is_dead);
+  std::erase_if(mutations_, is_dead);
+  for (const StaleReads::Conflict& conflict : conflicts) {
+    withheld_.push_back(conflict.slot);
+  }
+  for (const Mismatch& mutation : mutations_) {
+    withheld_.push_back(mutation.slot);
+  }
+  const std::optional<std::string>& host_read = effects_.reads().host_read();
+  const bool is_error = host_read || (asked_ ? is_withheld(*asked_) : !withheld_.empty());
+  if (is_error && !mutations_.empty()) {
+    fail_captured();
+  }
+  if (is_error) {
+    fail_stale(conflicts.empty() ? *host_read : conflicts[0].message);
   }
 }
 
-void ReplayChecks::check_reads() {
-  std::optional<std::string> error;
-  for (const StaleReads::Conflict& conflict : effects_.reads().conflicts()) {
-    if (is_error_for(conflict.slot) && !error) {
-      error = conflict.message;
-    }
+void ReplayChecks::fail_captured() const {
+  std::string message = c10::str(
+      "[checkpoint] region '", record_.name,
+      "': tensors from outside the region, which it captured or reads, have been modified in "
+      "place or replaced since forward saved them:");
+  for (const Mismatch& mutation : mutations_) {
+    message += describe_slot(record_, mutation.slot) + mutation.what;
   }
-  error = error ? error : effects_.reads().host_read();
-  if (error) {
-    throw MutationError(c10::str(
-        "[checkpoint] region '", record_.name, "': ", *error,
-        ": it has been changed in place since, by the region itself or from outside, and saved "
-        "tensors depend on it. Change a clone instead, or set allow_external_mutation if the new "
-        "values are as good"));
-  }
+  throw MutationError(message +
+                      "\nThe recomputation needs the values of forward; change a clone instead, "
+                      "or set allow_external_mutation if the new values are as good");
+}
+
+void ReplayChecks::fail_stale(const std::string& what) const {
+  throw MutationError(c10::str(
+      "[checkpoint] region '", record_.name, "': ", what,
+      ": it has been changed in place since, by the region itself or from outside, and saved "
+      "tensors depend on it. Change a clone instead, or set allow_external_mutation if the new "
+      "values are as good"));
 }
 
 // Without a saved tensor that depends on it, which would be an error of its own.

@@ -80,10 +80,10 @@ class ReplayChecks {
   void check_inputs(std::span<const at::Tensor> inputs) const;
   void check_untouched(std::span<const at::Tensor> inputs) const;
   void check_escaped(const ReplayGraph& graph) const;
-  // Returns whether a modified tensor that the slot depends on is an error now.
-  bool is_error_for(SlotId slot);
-  void check_captured() ABSL_LOCKS_EXCLUDED(mutex_);
-  void check_reads();
+  // An error if the slot asked for depends on a tensor that has been modified.
+  void check_modified() ABSL_LOCKS_EXCLUDED(mutex_);
+  [[noreturn]] void fail_captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  [[noreturn]] void fail_stale(const std::string& what) const;
   void check_accumulated() const;
   void check_saved(Outcome outcome, const OperatorLog* operators) ABSL_LOCKS_EXCLUDED(mutex_);
   [[noreturn]] void fail_determinism(const std::string& what, const OperatorLog* operators) const;

@@ -105,6 +105,9 @@ class Recomputation {
 
   virtual std::unique_ptr<SessionRecomputation> begin_session() = 0;
 
+  // Returns whether a session may receive tensors of an earlier one. See Note [Shared tensors].
+  virtual bool may_share() const { return true; }
+
   // Slots have died, after forward ended. Called with the frame's lock while no session
   // recomputes; the result, which may be null, outlives the lock.
   virtual std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) = 0;

@@ -2,6 +2,7 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/region/frame.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/region/group_state.h"
+#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
 
@@ -94,6 +96,9 @@ at::Tensor Frame::unpack(SlotId slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
+  if (request.backward.keeps_graph && request.session.kind == SessionId::Kind::kBackward) {
+    note_supplied(slot, value);
+  }
   const SavedTensorRecord& saved = record_.slots[slot].saved;
   if (saved.knows_object()) {
     if (at::Tensor now = saved.reassigned(); now.defined()) {
@@ -110,6 +115,30 @@ at::Tensor Frame::unpack(SlotId slot) {
     interceptor->note_recomputed(value.tensor, saved.memory(), saved.memory_provenance());
   }
   return std::move(value.tensor);
+}
+
+// What lies in memory from outside has to be compared with forward each time.
+void Frame::note_supplied(SlotId slot, const RecomputedTensor& value) {
+  const bool is_shared = at::GradMode::is_enabled() && !value.is_moved &&
+                         recomputation_->may_share() && hooks_internal::is_dense(value.tensor) &&
+                         !record_.slots[slot].saved.shares_memory_with(value.tensor);
+  if (!is_shared) {
+    return;
+  }
+  Supplied supplied{WeakAlias(value.tensor), value.version};
+  const MutexLock lock(mutex_);
+  supplied_.insert_or_assign(slot, std::move(supplied));
+}
+
+void Frame::take_supplied(Session& session, Session::Dropped& dropped) {
+  for (const auto& [slot, supplied] : supplied_) {
+    if (!wants(session, slot) || supplied.tensor.version() != supplied.version) {
+      continue;
+    }
+    if (at::Tensor tensor = supplied.tensor.lock(); tensor.defined()) {
+      session.fill(slot, {std::move(tensor), supplied.version}, dropped);
+    }
+  }
 }
 
 void Frame::check_unchanged(SlotId slot, const RecomputedTensor& value) const {
@@ -192,6 +221,10 @@ void Frame::fill(Session& session, std::optional<SlotId> slot, Session::Dropped&
     }
     if (slot) {
       session.restart_if_taken(*slot);
+    }
+    if (session.begins()) {
+      take_supplied(session, dropped);
+      continue;
     }
     if (slot || wants_any(session)) {
       replay_into(session, slot, dropped);

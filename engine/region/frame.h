@@ -19,15 +19,21 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/engine/kept/weak_alias.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/region/session.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
 
+// Note [Shared tensors]: a backward with create_graph retains the tensors that it receives, in the
+// graph of its gradients. Without regions, these are the tensors that the region's graph holds. So
+// that several such backwards retain them once, a session begins with the tensors of earlier
+// sessions that others still hold, unmodified, and recomputes the others only.
 class Frame : public std::enable_shared_from_this<Frame> {
  public:
   explicit Frame(RegionRecord record);
@@ -85,6 +91,10 @@ class Frame : public std::enable_shared_from_this<Frame> {
   std::vector<std::shared_ptr<StoredTensor>> stored_in_order() ABSL_LOCKS_EXCLUDED(mutex_);
   // Backward: returns the recorded tensor, recomputed.
   at::Tensor unpack(SlotId slot);
+  // See Note [Shared tensors].
+  void note_supplied(SlotId slot, const RecomputedTensor& value) ABSL_LOCKS_EXCLUDED(mutex_);
+  void take_supplied(Session& session, Session::Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void slot_died(SlotId slot);
   // Returns the values that no slot needs any more.
   std::unique_ptr<ReleasedValues> release_unneeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -113,6 +123,11 @@ class Frame : public std::enable_shared_from_this<Frame> {
   Mutex mutex_;
   std::condition_variable_any replay_ended_;
   Sessions sessions_ ABSL_GUARDED_BY(mutex_);
+  struct Supplied {
+    WeakAlias tensor;
+    std::int64_t version;
+  };
+  absl::flat_hash_map<SlotId, Supplied> supplied_ ABSL_GUARDED_BY(mutex_);
   std::string refusal_ ABSL_GUARDED_BY(mutex_);  // see refuse_replays()
   // That have died since forward ended, and that the recomputation does not know of.
   std::vector<SlotId> dead_slots_ ABSL_GUARDED_BY(mutex_);

@@ -82,7 +82,8 @@ class Session {
 
   SessionStreams& streams() { return streams_; }
 
-  // Returns true the first time.
+  // Each returns true the first time.
+  bool begins() { return !std::exchange(has_begun_, true); }
   bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
 
   // The region's recomputation for this session.
@@ -111,6 +112,7 @@ class Session {
   absl::InlinedVector<SlotId, 4> read_;
   SessionStreams streams_;
   std::unique_ptr<SessionRecomputation> recomputation_;
+  bool has_begun_ = false;
   bool has_replayed_ = false;
 };
 

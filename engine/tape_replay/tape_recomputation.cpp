@@ -117,6 +117,9 @@ class TapeRecomputation final : public Recomputation {
     }
   }
 
+  // All ranks repeat transfers alike.
+  bool may_share() const override { return !tape_.is_planned && !tape_.has_required; }
+
   void end_forward(const SlotSet& alive, bool may_pack) override {
     may_evict_ = false;
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());

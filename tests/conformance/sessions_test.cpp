@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -155,6 +156,32 @@ TEST_F(CheckpointSessionsTest, C050b_TripleBackwardThroughTwoRegions) {
     }
     return found;
   });
+}
+
+// As without regions, where they are the tensors of the region's graph.
+TEST_F(CheckpointSessionsTest, C050e_SecondOrderGraphsRetainRecomputedTensorsOnce) {
+  constexpr std::int64_t kResultBytes = 64 * 64 * 4;
+  const auto body = [](const at::Tensor& t) { return t.sin().exp().tanh().exp().tanh(); };
+  const auto bytes_of = [&](const std::function<at::Tensor(const at::Tensor&)>& run) {
+    torch::manual_seed(3);
+    const at::Tensor x = leaf({64, 64});
+    const std::int64_t before = live_cpu_bytes();
+    const at::Tensor y = run(x);
+    Tensors slopes;
+    for (int i = 0; i < 3; ++i) {
+      slopes.push_back(gradients(y.narrow(0, i, 8), {x}, /*create_graph=*/true)[0]);
+    }
+    const std::int64_t bytes = live_cpu_bytes() - before;
+    return std::pair(bytes, gradients(slopes[0] + slopes[1] + slopes[2], {x})[0]);
+  };
+  const auto [plain, expected] = bytes_of(body);
+  const CheckpointOptions tape{.replay = ReplayMode::kTape};
+  for (const CheckpointOptions& options : {CheckpointOptions(), tape}) {
+    const auto [bytes, found] =
+        bytes_of([&](const at::Tensor& t) { return checkpoint(options, body, t); });
+    EXPECT_LE(bytes, plain + kResultBytes);  // which the graph holds as it was recomputed
+    EXPECT_TRUE(bitwise_equal(found, expected));
+  }
 }
 
 TEST_F(CheckpointSessionsTest, C050c_ComputesAGradientPenaltyInsideARegion) {

@@ -211,7 +211,8 @@ std::vector<Family> code() {
          return y.requires_grad() && x.requires_grad()
                     ? y * torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0]
                     : y;
-       }},
+       },
+       true, false, false, false, false, /*has_backward_inside=*/true},
       {"retained gradient",
        [](S&, const T& x) {
          const T y = x.sin();

@@ -58,6 +58,8 @@ struct Family {
   bool saves_unfilled = false;
   // Reads or writes elements through pointers.
   bool is_for_cpu = false;
+  // Runs a backward through the region's own graph.
+  bool has_backward_inside = false;
 };
 
 // Without those that wait for their repair, and those that the program's device lacks.

@@ -193,8 +193,14 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
   // A backward inside a function region runs its code again: the rest of forward would find the
   // members swapped once more, and a term of the loss that was kept before it would be of the later
   // run, whose gradients are added in another order.
-  if (late_write_ && (has_piece(Kind::kMemberSwaps) || has_piece(Kind::kMembers))) {
+  const bool has_members = has_piece(Kind::kMemberSwaps) || has_piece(Kind::kMembers);
+  if (late_write_ && has_members) {
     late_write_->leave_out_backward();
+  }
+  for (Step& step : steps_) {
+    if (has_members && families()[step.index].has_backward_inside) {
+      step.index = (step.index + 1) % families().size();
+    }
   }
   steps_[pick(random, count)] = {true, 0};
   for (Step& step : steps_) {
