@@ -118,6 +118,12 @@ void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
   }
 }
 
+void ProvenanceMap::add_memory(Entry entry) {
+  buffers_->places.insert_or_assign(entry.storage._unsafe_get_target(),
+                                    static_cast<std::uint32_t>(buffers_->entries.size()));
+  buffers_->entries.push_back(std::move(entry));
+}
+
 void ProvenanceMap::add_object(const at::Tensor& tensor) {
   entry_for(tensor).hash = kOpaque;
   if (storage_of(tensor) == nullptr) {

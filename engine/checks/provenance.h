@@ -112,6 +112,8 @@ class ProvenanceMap {
   // for a wrapper.
   void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
   void add(const at::Tensor& tensor, Entry entry);
+  // entry: with the storage.
+  void add_memory(Entry entry);
   // The sparse or nested tensor was made here.
   void add_object(const at::Tensor& tensor);
 

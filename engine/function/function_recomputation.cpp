@@ -23,11 +23,13 @@ class FunctionSession final : public SessionRecomputation {
 
   FilledSlots fill(const SlotRequest& request) override {
     std::exception_ptr lost;
+    FunctionReplay::StandIns stand_ins;
     {
-      const auto replay = make_replay(request, /*follows_trace=*/true);
+      const auto replay = make_replay(request, /*follows_trace=*/true, {});
       try {
         replay->run();
-        if (!replay->has_left_stand_ins()) {
+        stand_ins = replay->left_stand_ins();
+        if (stand_ins.empty()) {
           return replay->take_values();
         }
       } catch (const std::exception&) {  // also of code that what it saved has misled
@@ -35,27 +37,32 @@ class FunctionSession final : public SessionRecomputation {
           throw;
         }
         lost = std::current_exception();
+        stand_ins = replay->left_stand_ins();
       }
     }
     if (record_.forward_completed) {
       function_.trace->run_everything();
     }
-    return run_everything(request, lost);
+    return run_everything(request, std::move(stand_ins), lost);
   }
 
   void restart() override {}  // each replay computes all slots that are wanted
 
  private:
-  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request, bool follows_trace) {
+  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request, bool follows_trace,
+                                              FunctionReplay::StandIns stand_ins) {
     return std::make_shared<FunctionReplay>(
         record_, function_, request.all(),
-        FunctionReplay::Options{
-            .asked = request.asked, .is_last = request.is_last, .follows_trace = follows_trace});
+        FunctionReplay::Options{.asked = request.asked,
+                                .is_last = request.is_last,
+                                .follows_trace = follows_trace,
+                                .stand_ins = std::move(stand_ins)});
   }
 
   // lost: the error that says where the code left the trace, or null.
-  FilledSlots run_everything(const SlotRequest& request, const std::exception_ptr& lost) {
-    const auto replay = make_replay(request, /*follows_trace=*/false);
+  FilledSlots run_everything(const SlotRequest& request, FunctionReplay::StandIns stand_ins,
+                             const std::exception_ptr& lost) {
+    const auto replay = make_replay(request, /*follows_trace=*/false, std::move(stand_ins));
     try {
       replay->run();
     } catch (const std::exception&) {

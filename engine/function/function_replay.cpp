@@ -324,6 +324,9 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   if (watch_) {
     effects_.reserve(inputs.size() + function_.watched->operators.size());
     watch_->start(inputs, *interceptor);
+    for (const auto& storage : options_.stand_ins) {
+      watch_->note_stand_in(storage);
+    }
     interceptor = &*watch_;
   } else {
     memory_.start(freed_of(record_));

@@ -41,10 +41,12 @@ class FunctionReplay final : public hooks_internal::HookProvider,
                              public InputGroup::Count,
                              public std::enable_shared_from_this<FunctionReplay> {
  public:
+  using StandIns = std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>;
   struct Options {
     std::optional<SlotId> asked;  // see SlotRequest
     bool is_last;                 // likewise
     bool follows_trace;           // of the region's policy; otherwise all operators run
+    StandIns stand_ins = {};      // of an earlier run, which exist outside: must not be read
   };
 
   // wanted: for each slot now in the record, whether its tensor is needed.
@@ -54,9 +56,10 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   // CheckpointError if it is not derived from std::exception).
   void run();
 
-  // After run(): whether a tensor that stands for a result exists outside. See Note [Stand-ins].
-  bool has_left_stand_ins() const {
-    return record_.forward_completed && selective_ && selective_->has_left_stand_ins();
+  // After run(): the memory of tensors that stand for results and exist outside. See
+  // Note [Stand-ins].
+  StandIns left_stand_ins() const {
+    return record_.forward_completed && selective_ ? selective_->left_stand_ins() : StandIns();
   }
   // Whether the code may run again without the trace of its policy, and whether it has run other
   // operators than forward under its policy, so that run() throws.

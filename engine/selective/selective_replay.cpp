@@ -84,9 +84,14 @@ bool SelectiveReplay::is_ahead_of_forward() const {
   return !trace_.operators.contains(next_) && !trace_.is_complete;
 }
 
-bool SelectiveReplay::has_left_stand_ins() const {
-  return std::any_of(unset_.begin(), unset_.end(),
-                     [](const auto& entry) { return !entry.second.expired(); });
+std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> SelectiveReplay::left_stand_ins() const {
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> left;
+  for (const auto& [memory, storage] : unset_) {
+    if (!storage.expired()) {
+      left.push_back(storage);
+    }
+  }
+  return left;
 }
 
 void SelectiveReplay::check() const {

@@ -39,8 +39,8 @@ class SelectiveReplay final : public OperatorInterceptor {
   // The replay is complete: operators that still run make no difference.
   void stop() { has_stopped_ = true; }
 
-  // After the replay: whether one of the tensors that stand for results exists outside of it.
-  bool has_left_stand_ins() const;
+  // After the replay: the memory of tensors that stand for results and exist outside of it.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> left_stand_ins() const;
 
   // Whether the code has run, or read, what it has not in forward. Its operators run from then on,
   // as it must not be left at any place; what it saves is of no use, and check() throws.

@@ -36,6 +36,14 @@ void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor&
   }
 }
 
+void ReplayWatch::note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage) {
+  const std::uint32_t origin = new_origin(
+      "it depends on a tensor that stands for a result, which the recomputation under the region's "
+      "policy has left outside",
+      /*must_not_be_kept=*/true);
+  made_.add_memory({.hash = kChanged, .origin = origin, .storage = std::move(storage)});
+}
+
 void ReplayWatch::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   matched_.reset();

@@ -38,6 +38,9 @@ class ReplayWatch final : public OperatorInterceptor {
 
   // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
+  // After start(). What depends on that memory, which an earlier run of this replay's code has left
+  // outside without contents, is an error.
+  void note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage);
 
   void intercept(const OperatorCall& call) override;
   void settle() override { inner_->settle(); }
