@@ -186,10 +186,13 @@ def test_options_with_a_policy_take_a_region_out_of_the_graph(leaves):
         compiled_step(function, leaves, backend="aot_eager", fullgraph=True)(reprise.checkpoint)
 
 
-def breaking_block(calls, x, weight):
+block_calls = []
+
+
+def breaking_block(x, weight):
     y = (x @ weight).sin()
     torch._dynamo.graph_break()
-    calls.append(torch.compiler.is_compiling())
+    block_calls.append(torch.compiler.is_compiling())
     return y.cos().exp()
 
 
@@ -197,33 +200,30 @@ def breaking_block(calls, x, weight):
 @pytest.mark.parametrize("region", [reprise.checkpoint, as_torch])
 @pytest.mark.parametrize("is_patched", [False, True], ids=["", "patched"])
 def test_a_region_that_breaks_the_graph_runs_in_eager_mode(region, backend, is_patched, leaves):
-    calls = []
     step = compiled_step(
-        lambda region, x, weight: region(breaking_block, calls, x * 0.1, weight).sum(),
+        lambda region, x, weight: region(breaking_block, x * 0.1, weight).sum(),
         leaves,
         backend=backend,
     )
     expected = run_step(lambda: step(plain), leaves)
-    calls.clear()
+    block_calls.clear()
     with reprise.patched_torch() if is_patched else warnings.catch_warnings():
         assert_same(run_step(lambda: step(region), leaves), expected)
     # Neither the forward nor the recomputation is compiled: they would save other tensors.
-    assert calls == [False, False]
+    assert block_calls == [False, False]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backward_in_a_compiled_function(backend, leaves):
-    calls = []
-
     def gradients(region, x, weight):
-        loss = region(breaking_block, calls, x * 0.1, weight).sum()
+        loss = region(breaking_block, x * 0.1, weight).sum()
         return torch.autograd.grad(loss, (x, weight))
 
     expected = gradients(plain, *leaves)
-    calls.clear()
+    block_calls.clear()
     got = torch.compile(gradients, backend=backend)(reprise.checkpoint, *leaves)
     assert all(map(torch.equal, got, expected))
-    assert calls == [False, False]
+    assert block_calls == [False, False]
 
 
 MORE_FORMS = {
