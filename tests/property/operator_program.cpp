@@ -295,9 +295,6 @@ void OperatorProgram::restrict_checks(CheckpointOptions& options) const {
       (needs_check && options.determinism_check == DeterminismCheck::kNone)) {
     options.determinism_check = DeterminismCheck::kMetadata;
   }
-  if (has_piece(Kind::kMemberSwaps)) {
-    options.policy = {};  // a replay would swap without reading
-  }
 }
 
 bool OperatorProgram::has(bool Family::*property, bool value) const {
