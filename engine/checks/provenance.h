@@ -117,6 +117,7 @@ class ProvenanceMap {
   // The sparse or nested tensor was made here.
   void add_object(const at::Tensor& tensor);
 
+  // Returns true for a hash that tells nothing about the origin.
   static bool is_opaque(Provenance hash);
 
   // Returns null if the memory is unknown.

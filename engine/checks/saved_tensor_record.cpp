@@ -148,10 +148,7 @@ bool SavedTensorRecord::is_overwritten() const {
 }
 
 bool SavedTensorRecord::is_written_uncounted() const {
-  const auto last = current_write_moment() == moment_
-                        ? std::nullopt
-                        : last_uncounted_write(storage_._unsafe_get_target());
-  return last && is_after(*last, moment_);
+  return is_written_uncounted_since(storage_._unsafe_get_target(), moment_);
 }
 
 at::Tensor SavedTensorRecord::parameter_now() const {

@@ -50,14 +50,13 @@ void ReplayChecks::finish(std::span<const at::Tensor> inputs, const ReplayGraph&
                           absl::FunctionRef<void(SlotId)> withhold) {
   check_untouched(inputs);
   check_escaped(graph);
-  check_modified();
+  check_modified(asked_);
   std::for_each(withheld_.begin(), withheld_.end(), withhold);
   try {
     check_saved(outcome, operators);
     check_accumulated();
   } catch (const CheckpointError&) {  // it may follow from what another slot's error says better
-    asked_.reset();
-    check_modified();
+    check_modified(/*asked=*/std::nullopt);
     throw;
   }
 }
@@ -174,7 +173,7 @@ void ReplayChecks::check_escaped(const ReplayGraph& graph) const {
   }
 }
 
-void ReplayChecks::check_modified() {
+void ReplayChecks::check_modified(std::optional<SlotId> asked) {
   const MutexLock lock(mutex_);
   const auto is_dead = [this](const auto& each) {
     return !wanted_.contains(each.slot) || !wanted_[each.slot];
@@ -189,7 +188,7 @@ void ReplayChecks::check_modified() {
     withheld_.push_back(mutation.slot);
   }
   const std::optional<std::string>& host_read = effects_.reads().host_read();
-  const bool is_error = host_read || (asked_ ? is_withheld(*asked_) : !withheld_.empty());
+  const bool is_error = host_read || (asked ? is_withheld(*asked) : !withheld_.empty());
   if (is_error && !mutations_.empty()) {
     fail_captured();
   }

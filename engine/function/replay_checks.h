@@ -80,8 +80,8 @@ class ReplayChecks {
   void check_inputs(std::span<const at::Tensor> inputs) const;
   void check_untouched(std::span<const at::Tensor> inputs) const;
   void check_escaped(const ReplayGraph& graph) const;
-  // An error if the slot asked for depends on a tensor that has been modified.
-  void check_modified() ABSL_LOCKS_EXCLUDED(mutex_);
+  // An error if the slot `asked` depends on a modified tensor; if none, for every wanted slot.
+  void check_modified(std::optional<SlotId> asked) ABSL_LOCKS_EXCLUDED(mutex_);
   [[noreturn]] void fail_captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   [[noreturn]] void fail_stale(const std::string& what) const;
   void check_accumulated() const;
@@ -91,7 +91,7 @@ class ReplayChecks {
   const RegionRecord& record_;
   const FunctionRecord& function_;
   const SlotSet& wanted_;
-  std::optional<SlotId> asked_;
+  const std::optional<SlotId> asked_;
   ReplayWatch* const watch_;
   ReplayEffects& effects_;
   std::vector<SlotId> withheld_;

@@ -93,12 +93,16 @@ std::optional<WriteMoment> last_uncounted_write(const c10::StorageImpl* storage)
   return storage == nullptr ? std::nullopt : table().last(storage);
 }
 
-bool is_written_uncounted_since(const at::Tensor& tensor, WriteMoment moment) {
+bool is_written_uncounted_since(const c10::StorageImpl* storage, WriteMoment moment) {
   if (current_write_moment() == moment) {
     return false;
   }
-  const auto last = last_uncounted_write(storage_of(tensor));
+  const auto last = last_uncounted_write(storage);
   return last && is_after(*last, moment);
+}
+
+bool is_written_uncounted_since(const at::Tensor& tensor, WriteMoment moment) {
+  return is_written_uncounted_since(storage_of(tensor), moment);
 }
 
 void observe_uncounted_writes() {

@@ -38,7 +38,8 @@ inline bool is_after(WriteMoment one, WriteMoment other) {
 // Returns the moment of the last uncounted write to the storage, if there was any.
 std::optional<WriteMoment> last_uncounted_write(const c10::StorageImpl* storage);
 
-// Returns whether the tensor's memory has been written so after that moment.
+// Each returns whether the storage, or the tensor's memory, has been written so after that moment.
+bool is_written_uncounted_since(const c10::StorageImpl* storage, WriteMoment moment);
 bool is_written_uncounted_since(const at::Tensor& tensor, WriteMoment moment);
 
 // From now on, such writes of all threads are noted. Called often.
