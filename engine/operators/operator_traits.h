@@ -8,7 +8,9 @@
 // have to run the same ones in a replay. The set is determined by the operators and saved tensors
 // of forward, never by the slots alive in backward, which may differ between ranks. A collective
 // that runs is completed: the replay waits for c10d's Work. wait_tensor() counts as an operator
-// that writes its argument, as if it delivered the values.
+// that writes its argument, as if it delivered the values. A backend may count a write on a thread
+// of its own, when the data arrives (Gloo, gathering into one tensor): the version of a written
+// tensor is known when it is used next.
 #ifndef REPRISE_ENGINE_OPERATORS_OPERATOR_TRAITS_H_
 #define REPRISE_ENGINE_OPERATORS_OPERATOR_TRAITS_H_
 
@@ -51,6 +53,11 @@ struct OperatorTraits {
   // Batch-norm's writes to its running statistics, which most schemas do not declare: in training
   // only, and not counted by version counters.
   bool writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const;
+
+  // Returns whether the data that it writes may arrive after it has returned.
+  bool delivers_later() const {
+    return transfer == Transfer::kCollective || transfer == Transfer::kOneSided;
+  }
 
   // Returns the arguments that the call writes.
   const std::vector<std::uint32_t>& written(c10::ArrayRef<c10::IValue> arguments) const {

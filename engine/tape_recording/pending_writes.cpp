@@ -3,20 +3,26 @@
 #include "reprise/engine/tape_recording/pending_writes.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+// Returns whether tensors saved before a write mean the contents after it. What is in flight when
+// it is saved arrives in its own memory; a collective, which may be counted on another thread at
+// any time, fills memory for a new purpose.
+bool is_meant_by_saved(Transfer transfer, bool is_counted) {
+  return transfer == Transfer::kNone ? !is_counted : transfer == Transfer::kWait;
+}
+
+}  // namespace
 
 void PendingWrites::settle() {
   for (const TapeValueId value : inputs_) {
-    Tape::Given* const written = values_.input(value);
-    if (written != nullptr && written->kept.alias.defined()) {
-      written->kept.version = version_of(written->kept.alias);
-      written->kept.moment = current_write_moment();
-    }
+    values_.note_version_of_input(value);
   }
   inputs_.clear();
   for (const Write& write : writes_) {
-    const std::int64_t version = version_of(write.tensor);
+    const bool is_counted = version_of(write.tensor) != write.version;
     values_.note_version(write.after, write.tensor);
-    if (version == write.version) {
+    if (is_meant_by_saved(write.transfer, is_counted)) {
       move_slots(write.before, write.after);
     }
   }

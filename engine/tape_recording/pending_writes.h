@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape_recording/tape_values.h"
 
@@ -26,8 +27,8 @@ class PendingWrites {
   // The retained tensor of a tape input has been written: its new version is the expected one.
   void add_input(TapeValueId value) { inputs_.push_back(value); }
   // The tensor is being written: its memory holds `after` instead of `before`.
-  void add(const at::Tensor& tensor, TapeValueId before, TapeValueId after) {
-    writes_.push_back({tensor, version_of(tensor), before, after});
+  void add(const at::Tensor& tensor, TapeValueId before, TapeValueId after, Transfer transfer) {
+    writes_.push_back({tensor, version_of(tensor), before, after, transfer});
   }
 
   // The tensor is being reshaped, which counts a version.
@@ -48,6 +49,7 @@ class PendingWrites {
     std::int64_t version;  // before it
     TapeValueId before;
     TapeValueId after;
+    Transfer transfer;  // of the operator
   };
 
   Tape& tape_;

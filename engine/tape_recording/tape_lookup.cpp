@@ -63,6 +63,9 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   const StorageId memory =
       is_storage ? storage_id_of(tensor) : static_cast<StorageId>(tensor.unsafeGetTensorImpl());
   const TapeValues::Memory* const known = values_.find(memory);
+  if (known != nullptr) {
+    values_.note_arrival(known->current, tensor);
+  }
   const bool is_outside = known == nullptr || known->is_outside;
   const bool is_statistic = use == Use::kReadStatistics && is_outside;
   const bool is_copied = is_statistic || (is_storage && is_read(use) && reads_non_owning(tensor)) ||

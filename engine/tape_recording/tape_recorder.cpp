@@ -318,6 +318,7 @@ void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& a
       TapeValues::Info& info = values_[value];
       info.has_unset_parts = leaves_parts_unset(call, tensor);
       values_.note_version(value, tensor);
+      info.is_in_transfer = call.traits.delivers_later();
       info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
       info.is_factorys =
           call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);

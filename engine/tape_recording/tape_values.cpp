@@ -109,6 +109,21 @@ void TapeValues::note_version(TapeValueId value, const at::Tensor& tensor) {
   }
 }
 
+void TapeValues::note_version_of_input(TapeValueId value) {
+  Tape::Given* const written = input(value);
+  if (written != nullptr && written->kept.alias.defined()) {
+    written->kept.version = version_of(written->kept.alias);
+    written->kept.moment = current_write_moment();
+  }
+}
+
+void TapeValues::note_arrival(TapeValueId value, const at::Tensor& tensor) {
+  if (std::exchange(info_[value].is_in_transfer, false)) {
+    note_version(value, tensor);
+    note_version_of_input(value);
+  }
+}
+
 void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
                       std::shared_ptr<ActivationStore> store, bool is_in_flight) {
   Tape::Given kept;

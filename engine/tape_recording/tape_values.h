@@ -45,6 +45,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     CounterId counter = nullptr;   // of that version
     bool is_whole_sample = false;  // of all bytes
     bool is_state = false;  // memory from outside that the region has changed, and not as a whole
+    bool is_in_transfer = false;  // its write is counted, if at all, when the data arrives
   };
   struct Memory {
     TapeValueId current;
@@ -103,6 +104,10 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   void note_refilled(TapeValueId value, const at::Tensor& tensor);
   // The operator has returned, and autograd has counted its write.
   void note_version(TapeValueId value, const at::Tensor& tensor);
+  // The retained tensor of a tape input has been written: its new version is the expected one.
+  void note_version_of_input(TapeValueId value);
+  // A value in transfer is used, so its data has arrived. See Note [Transfers].
+  void note_arrival(TapeValueId value, const at::Tensor& tensor);
 
   // Returns the tape input of that value; null if it is none.
   Tape::Given* input(TapeValueId value) {

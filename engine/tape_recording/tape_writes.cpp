@@ -172,7 +172,7 @@ void TapeRecorder::note_lost(const Written& write) {
 void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
                                bool is_run_again) {
   for (const Written& write : written) {
-    pending_writes_.add(write.tensor, write.before, tape_.values.next_id());
+    pending_writes_.add(write.tensor, write.before, tape_.values.next_id(), call.traits.transfer);
     if (!call.traits.undeclared) {
       note_lost(write);
     }
@@ -184,6 +184,7 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
     pending_writes_.add_input(after);
     values_[after].is_statistics = call.traits.undeclared;
     values_[after].is_state = !call.traits.undeclared;
+    values_[after].is_in_transfer = call.traits.delivers_later();
     if (is_run_again) {
       tape_.writes.push_back({write.before, Tape::kNone});
     }
@@ -216,6 +217,7 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
   info.unfilled_bytes =
       std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
   info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
+  info.is_in_transfer = call.traits.delivers_later();
   info.sample = samples_now_ ? TapeLookup::sample_of(write.tensor, info.is_factorys) : 0;
   tape_.writes.push_back({write.scratch == Tape::kNone ? write.before : write.scratch, after});
   if (write.is_refill) {
@@ -247,6 +249,7 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
     note_lost(write);
     const TapeValueId after = values_.add_input(write.memory, write.tensor, Why::kOutOfSight);
     values_[after].is_state = is_outside;
+    values_[after].is_in_transfer = call.traits.delivers_later();
     pending_writes_.add_input(after);
   }
 }

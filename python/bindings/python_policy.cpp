@@ -26,7 +26,8 @@ struct PythonSide {
   py::handle make_context;   // (context) -> the policy's first argument
   py::handle find_overload;  // (name, overload) -> torch.ops...
   py::handle operator_names;
-  std::vector<py::handle> answers;  // the members of CheckpointPolicy, in the order of ours
+  // The members of CheckpointPolicy, in the order of ours. An older torch lacks the last two.
+  std::vector<py::handle> answers;
 
   static const PythonSide& get() {
     static const PythonSide kSide;
@@ -41,7 +42,9 @@ struct PythonSide {
     operator_names = keep_object(module, "operator_names");
     for (const char* const name : {"MUST_SAVE", "PREFER_SAVE", "MUST_RECOMPUTE", "PREFER_RECOMPUTE",
                                    "MUST_CPU_OFFLOAD", "PREFER_CPU_OFFLOAD"}) {
-      answers.push_back(py::object(module.attr("CheckpointPolicy").attr(name)).release());
+      if (py::hasattr(module.attr("CheckpointPolicy"), name)) {
+        answers.push_back(py::object(module.attr("CheckpointPolicy").attr(name)).release());
+      }
     }
   }
 };

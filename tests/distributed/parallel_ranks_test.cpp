@@ -242,6 +242,41 @@ TEST(ParallelRanksTest, GatherAndScatterWithWhatIsAllocatedForThem) {
   });
 }
 
+// Weights that are gathered into one slot. Gloo counts this write, on a thread of its own, before
+// the next gather or after; a tensor saved in between means what was there then.
+TEST(ParallelRanksTest, GatherIntoOneSlotAgainAndAgain) {
+  on_ranks(2, [](Rank& rank) {
+    const ParallelGroup group(rank);
+    std::vector<at::Tensor> parts;
+    for (int i = 0; i < 3; ++i) {
+      parts.push_back(at::full({4, 8}, i + 2.0));
+    }
+    const at::Tensor x = at::ones({8, 8}).requires_grad_();
+    at::Tensor slot = at::empty({8, 8});
+    const auto product = [&](at::Tensor t) {
+      for (at::Tensor& part : parts) {
+        gather_into(*ParallelGroup::get(), slot, part)->wait();
+        t = t.sin() * slot;
+      }
+      return t;
+    };
+    const auto expected = [&] {
+      at::Tensor t = x * 2;
+      for (const at::Tensor& part : parts) {
+        t = t.sin() * part[0][0];
+      }
+      return torch::autograd::grad({t.sum()}, {x});
+    }();
+    for (const RegionForm& form : region_forms()) {
+      SCOPED_TRACE(form.name);
+      for (int time = 0; time < 10; ++time) {
+        const at::Tensor y = form.run(product, x * 2);
+        expect_same_bits(torch::autograd::grad({y.sum()}, {x}), expected);
+      }
+    }
+  });
+}
+
 TEST(ParallelRanksTest, RefusesToKeepInPlaceSumsInFunctionRegions) {
   on_ranks(2, [](Rank& rank) {
     const ParallelGroup group(rank);

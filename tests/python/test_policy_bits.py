@@ -57,11 +57,12 @@ READY = {
     "must save": by_function(CheckpointPolicy.MUST_SAVE, MM, ADDMM),
     "prefer save": by_function(CheckpointPolicy.PREFER_SAVE, MM, torch.ops.aten.sin.default),
     "must recompute": by_function(CheckpointPolicy.MUST_RECOMPUTE, MM, ADDMM),
-    "cpu offload": by_function(CheckpointPolicy.MUST_CPU_OFFLOAD, MM),
     "bools": lambda context, op, *args, **kwargs: op in (MM, ADDMM),
     "always": lambda *args, **kwargs: True,
     "never": lambda *args, **kwargs: False,
 }
+if hasattr(CheckpointPolicy, "MUST_CPU_OFFLOAD"):
+    POLICIES["cpu offload"] = by_function(CheckpointPolicy.MUST_CPU_OFFLOAD, MM)
 
 
 @pytest.mark.parametrize("name", READY)

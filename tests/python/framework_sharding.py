@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""What a rank does in the tests of sharded weights: several units of fully_shard() in a region, units
+within units, and frozen weights that are gathered into a few slots in turn."""
+
+import contextlib
+import functools
+import gc
+import itertools
+import math
+
+import reprise
+import torch
+import torch.distributed as dist
+from framework_workers import Block, assert_equal, gradients_of, patched, torchs
+from helpers import FORMS, in_scope, memory, plain, scope_with, with_options
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+POLICIES = {
+    "save_matmuls": reprise.policies.save_matmuls(),
+    "save_everything": reprise.policies.save_everything(),
+    "save_nothing": reprise.policies.save_nothing(),
+    "a list of operators": ["aten::gelu"],
+}
+POLICY_FORMS = {
+    f"{kind} with {name}": make(policy=policy)
+    for kind, make in (("function", with_options), ("scope", scope_with))
+    for name, policy in POLICIES.items()
+}
+SHARDED_FORMS = {**FORMS, **POLICY_FORMS, "patched": patched}
+BLOCKS = 4
+SHARES_OF_PLAINS_PEAK = [1.0, 0.7]
+
+
+def gathered_by(function):
+    """Returns the result of the call, and what it gathers: the calls and the elements."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profile:
+        result = function()
+    shapes = [e.input_shapes[0] for e in profile.events() if e.name == "c10d::_allgather_base_"]
+    return result, (len(shapes), sum(map(math.prod, shapes)))
+
+
+def sharded_model(are_nested):
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(0)
+    model = nn.Sequential(*(Block() for _ in range(BLOCKS)))
+    for block in model:
+        if are_nested:
+            fully_shard(block.up, mesh=mesh)
+            fully_shard(block.down, mesh=mesh)
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+class InRegions(nn.Module):
+    """Runs a model in regions of that many blocks. The root's hooks are outside of them."""
+
+    def __init__(self, model, region, blocks):
+        super().__init__()
+        self.model = model
+        parts = [model[first : first + blocks] for first in range(0, BLOCKS, blocks)]
+        model.forward = lambda x: functools.reduce(lambda h, part: region(part, h), parts, x)
+
+    def forward(self, x):
+        return self.model(x)
+
+
+def two_steps(model, around=contextlib.nullcontext):
+    """Returns losses and gradients. The first step allocates what the second finds."""
+    torch.manual_seed(dist.get_rank() + 1)
+    found = []
+    for _ in range(2):
+        model.zero_grad()
+        x = torch.randn(4, 8)
+        with around():
+            loss = model(x).square().sum()
+        loss.backward()
+        found += [loss.detach(), *gradients_of(model.parameters())]
+    return found
+
+
+def sharded_units(rank, units, are_nested):
+    """Regions of that many units, each of which has two more inside if they are nested."""
+
+    def steps(region, around=contextlib.nullcontext):
+        model = InRegions(sharded_model(are_nested), region, units)
+        return gathered_by(lambda: two_steps(model, around))
+
+    expected, _ = steps(plain)
+    _, theirs = steps(torchs)
+    for name, form in SHARDED_FORMS.items():
+        found, gathered = steps(form)
+        assert_equal(name, found, expected)
+        assert gathered <= theirs, f"{name}: {gathered} gathered, torch's regions {theirs}"
+
+
+def sharded_units_under_a_budget(rank, units, are_nested):
+    """Regions within a budget's step, and none, with as much memory as plain's and with less."""
+    reprise.install_cpu_memory_counter()
+
+    def steps(region, share=None):
+        model = InRegions(sharded_model(are_nested), region, units)
+        gc.collect()
+        before = memory().current_bytes
+        reprise.reset_peak_cpu_memory()
+        if share is None:
+            found = two_steps(model)
+            return found, memory().peak_bytes - before
+        budget = reprise.MemoryBudget(peak_bytes=before + int(share * peak))
+        return two_steps(model, budget.step), memory().peak_bytes - before
+
+    expected, peak = steps(plain)
+    for share in SHARES_OF_PLAINS_PEAK:
+        for name, form in {"budget": plain, "function": reprise.checkpoint, "scope": in_scope}.items():
+            found, used = steps(form, share)
+            assert_equal(f"{name} within {share}", found, expected)
+            assert used <= share * peak, f"{name} within {share}: {used} bytes of {peak}"
+
+
+class StreamedBlock(nn.Module):
+    """A frozen weight, of which each rank has a part, and which is gathered into a slot before use."""
+
+    def __init__(self, slots, width=8):
+        super().__init__()
+        ranks = dist.get_world_size()
+        self.part = torch.randn(width, width).chunk(ranks)[dist.get_rank()].contiguous()
+        self.adapter = nn.Parameter(torch.randn(width, width))
+        self.slots = slots
+
+    def weight(self):
+        slot = next(self.slots)
+        slot = torch.empty(8, 8) if slot is None else slot
+        dist.all_gather_into_tensor(slot, self.part)
+        return slot
+
+    def forward(self, x):
+        return x + nn.functional.dropout((x + x @ self.adapter) @ self.weight(), 0.5).tanh()
+
+
+def streamed_weights(rank, units):
+    """Two slots in turn, a region of that many blocks: plain, each block needs a slot of its own."""
+
+    def steps(region, slots):
+        torch.manual_seed(0)
+        in_turn = itertools.cycle(slots)
+        model = nn.Sequential(*(StreamedBlock(in_turn) for _ in range(BLOCKS)))
+        return gathered_by(lambda: two_steps(InRegions(model, region, units)))
+
+    expected, _ = steps(plain, [None])
+    for name, form in SHARDED_FORMS.items():
+        found, _ = steps(form, [torch.empty(8, 8) for _ in range(2)])
+        assert_equal(name, found, expected)
