@@ -15,6 +15,7 @@
 #include "reprise/engine/checks/provenance_hash.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/python_key.h"
 #include "reprise/hooks/storage/alias.h"
 
 namespace reprise::engine_internal {
@@ -41,7 +42,8 @@ bool is_cached_cast(const at::Tensor& tensor) {
 }  // namespace
 
 bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
-  return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided;
+  return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
+         !is_made_by_python(tensor);
 }
 
 bool ProvenanceMap::is_object(const at::Tensor& tensor) {

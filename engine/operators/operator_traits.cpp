@@ -58,9 +58,13 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
+bool is_wait(std::string_view name) {
+  return name == "_c10d_functional::wait_tensor" || name == "_c10d_functional::wait_tensors";
+}
+
 // Operators with out= arguments, and some in place.
 bool overwrites_targets(const c10::FunctionSchema& schema) {
-  if (schema.name().starts_with("c10d::") || schema.name() == "_c10d_functional::wait_tensor") {
+  if (schema.name().starts_with("c10d::") || is_wait(schema.name())) {
     return !argument_called(schema, "tensors") && !argument_called(schema, "tensor");
   }
   constexpr std::array<std::string_view, 13> kOverwriting = {
@@ -136,10 +140,17 @@ bool is_factory_schema(const c10::FunctionSchema& schema) {
 }
 
 Transfer transfer_of(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kOneSided = {
-      "c10d::send",    "c10d::recv_",   "c10d::recv_any_source_",
-      "c10d::gather_", "c10d::barrier", "c10d::monitored_barrier_"};
-  if (name == "_c10d_functional::wait_tensor") {
+  constexpr std::array<std::string_view, 10> kOneSided = {"c10d::send",
+                                                          "c10d::recv_",
+                                                          "c10d::recv_any_source_",
+                                                          "c10d::gather_",
+                                                          "c10d::gather_into_tensor_",
+                                                          "c10d::barrier",
+                                                          "c10d::monitored_barrier_",
+                                                          "_c10d_functional::isend",
+                                                          "_c10d_functional::irecv",
+                                                          "_c10d_functional::batch_p2p_ops"};
+  if (is_wait(name)) {
     return Transfer::kWait;
   }
   if (std::find(kOneSided.begin(), kOneSided.end(), name) != kOneSided.end()) {
@@ -153,8 +164,8 @@ Transfer transfer_of(std::string_view name) {
 bool is_written_by_transfer(std::string_view op, std::string_view argument) {
   constexpr std::array<std::string_view, 6> kOutputs = {
       "output", "outputs", "output_tensor", "output_tensors", "output_lists", "tensors"};
-  if (op == "_c10d_functional::wait_tensor") {
-    return argument == "tensor";
+  if (is_wait(op) || op == "_c10d_functional::irecv" || op == "_c10d_functional::batch_p2p_ops") {
+    return argument == "tensor" || argument == "tensors";
   }
   return op.starts_with("c10d::") && op != "c10d::send" &&
          std::find(kOutputs.begin(), kOutputs.end(), argument) != kOutputs.end();

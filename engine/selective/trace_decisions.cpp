@@ -18,8 +18,12 @@ using Plan = TracedOperator::Plan;
 // of _unsafe_view's result differs from its argument's).
 bool TraceRecorder::let_follow(TracedOperatorId index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
-  if (result == nullptr || !result->alias.defined() || result->is_mutated() ||
-      result->is_snapshot || value.is_read || !value.may_follow || !is_keepable(written)) {
+  // Who has read a value in flight means what arrives.
+  const bool is_arrival =
+      trace_.operators[index].is_wait && result != nullptr && result->is_in_flight;
+  const bool is_as_before = result != nullptr && !result->is_mutated() && !value.is_read;
+  if (result == nullptr || !result->alias.defined() || !(is_arrival || is_as_before) ||
+      result->is_snapshot || !value.may_follow || !is_keepable(written)) {
     return false;
   }
   result->alias = whole(value, written);

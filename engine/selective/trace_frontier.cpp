@@ -42,7 +42,8 @@ void TraceRecorder::note_frontier(TracedOperatorId index, c10::ArrayRef<c10::IVa
 
 at::Tensor TraceRecorder::replaceable(TracedValueId id) const {
   const Value& value = values_[id];
-  return value.is_needed || !may_release(value) ? at::Tensor() : kept(value)->alias;
+  const bool may_be_needed = value.is_needed || has_unknown_parts_;
+  return may_be_needed || !may_release(value) ? at::Tensor() : kept(value)->alias;
 }
 
 // Its contents are those that its creator, and the writers that follow it, have left.

@@ -4,6 +4,8 @@
 
 #include <ATen/Context.h>
 
+#include "reprise/engine/operators/python_key.h"
+
 namespace reprise::engine_internal {
 namespace {
 
@@ -17,9 +19,13 @@ c10::DispatchKeySet included_keys(const Tape::Context& context) {
   return (context.keys.included_ - kPython) | c10::impl::tls_local_dispatch_key_set().included_;
 }
 
-// Operators enter the dispatcher below the key where forward has recorded them.
+// Operators enter the dispatcher below the key where forward has recorded them; but Python's modes
+// see them, unless forward ran them with Python's dispatch off, as the mode of fake tensors does.
 c10::DispatchKeySet excluded_keys(const Tape::Context& context) {
-  const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
+  c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
+  if (kIsPythonAbove && !context.keys.excluded_.has(c10::DispatchKey::Python)) {
+    below = below.add(c10::DispatchKey::Python);
+  }
   const c10::DispatchKeySet now = c10::impl::tls_local_dispatch_key_set().excluded_;
   return (context.keys.excluded_ - kPython) | (now & kPython) |
          (c10::DispatchKeySet(c10::DispatchKeySet::FULL) - below);

@@ -90,7 +90,7 @@ bool TapeRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy de
 void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
                         std::shared_ptr<ActivationStore> store) {
   values_.keep(value, values_.whole(value, tensor), std::move(store),
-               is_in_flight(value) || arrives_later_now_);
+               (has_transfers_ && values_.is_in_flight(value)) || arrives_later_now_);
 }
 
 void TapeRecorder::retain_last(const OperatorCall& call, const std::vector<Written>& written) {
@@ -145,12 +145,6 @@ void TapeRecorder::retain_saved(const at::Tensor& tensor, TapeValueId value) {
   tape_.operators[op].decision = CheckpointPolicy::MUST_SAVE;
   keep(value, tensor, nullptr);
   pending_writes_.add_input(value);
-}
-
-bool TapeRecorder::is_in_flight(TapeValueId value) const {
-  const TapeOperatorId op = tape_.values[value].op;
-  return has_transfers_ && tape_.operators.contains(op) &&
-         OperatorTraits::of(tape_.operators[op].op).gives_in_flight;
 }
 
 }  // namespace reprise::engine_internal

@@ -166,7 +166,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
-  bool is_in_flight(TapeValueId value) const;
   // The same with a TapeRetention.
   void retain_last(const OperatorCall& call, const std::vector<Written>& written);
   void apply(const TapeRetention::Result& result);

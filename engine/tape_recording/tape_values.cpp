@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/operator_traits.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -118,10 +119,16 @@ void TapeValues::note_version_of_input(TapeValueId value) {
 }
 
 void TapeValues::note_arrival(TapeValueId value, const at::Tensor& tensor) {
-  if (std::exchange(info_[value].is_in_transfer, false)) {
+  if (info_[value].is_in_transfer) {
+    info_[value].is_in_transfer = is_in_flight(value);
     note_version(value, tensor);
     note_version_of_input(value);
   }
+}
+
+bool TapeValues::is_in_flight(TapeValueId value) const {
+  const TapeOperatorId op = tape_.values[value].op;
+  return tape_.operators.contains(op) && OperatorTraits::of(tape_.operators[op].op).gives_in_flight;
 }
 
 void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,

@@ -106,8 +106,11 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   void note_version(TapeValueId value, const at::Tensor& tensor);
   // The retained tensor of a tape input has been written: its new version is the expected one.
   void note_version_of_input(TapeValueId value);
-  // A value in transfer is used, so its data has arrived. See Note [Transfers].
+  // A value in transfer is used, so its data has arrived, if it is not in flight. See Note
+  // [Transfers].
   void note_arrival(TapeValueId value, const at::Tensor& tensor);
+  // Returns whether wait_tensor() has still to be called for it.
+  bool is_in_flight(TapeValueId value) const;
 
   // Returns the tape input of that value; null if it is none.
   Tape::Given* input(TapeValueId value) {

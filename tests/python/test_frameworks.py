@@ -5,6 +5,7 @@
 import functools
 
 import framework_modules as modules
+import framework_sharding as sharding
 import framework_workers as workers
 import pytest
 import reprise
@@ -44,6 +45,24 @@ def test_data_parallel(options):
 @pytest.mark.parametrize("reshards", [True, False], ids=["reshards", "stays whole"])
 def test_fully_sharded(are_hooks_inside, reshards):
     run_on_ranks(workers.fully_sharded, are_hooks_inside, reshards)
+
+
+@on_ranks
+@pytest.mark.parametrize("ranks, units, are_nested", [(1, 2, False), (1, 3, True), (2, 2, True)])
+def test_several_sharded_units_in_a_region(ranks, units, are_nested):
+    run_on_ranks(sharding.sharded_units, units, are_nested, ranks=ranks)
+
+
+@on_ranks
+@pytest.mark.parametrize("ranks, units, are_nested", [(1, 3, False), (2, 2, True)])
+def test_sharded_units_under_a_budget(ranks, units, are_nested):
+    run_on_ranks(sharding.sharded_units_under_a_budget, units, are_nested, ranks=ranks)
+
+
+@on_ranks
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_streamed_weights(ranks):
+    run_on_ranks(sharding.streamed_weights, 3, ranks=ranks)
 
 
 @on_ranks

@@ -62,7 +62,7 @@ READY = {
     "never": lambda *args, **kwargs: False,
 }
 if hasattr(CheckpointPolicy, "MUST_CPU_OFFLOAD"):
-    POLICIES["cpu offload"] = by_function(CheckpointPolicy.MUST_CPU_OFFLOAD, MM)
+    READY["cpu offload"] = by_function(CheckpointPolicy.MUST_CPU_OFFLOAD, MM)
 
 
 @pytest.mark.parametrize("name", READY)

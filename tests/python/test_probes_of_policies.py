@@ -105,7 +105,8 @@ def test_second_backward_double_backward_and_retry_under_a_policy(make):
 
 
 @pytest.mark.skipif(
-    not hasattr(reprise.CheckpointPolicy, "MUST_CPU_OFFLOAD"), reason="this torch has no such answers"
+    not hasattr(reprise.CheckpointPolicy, "MUST_CPU_OFFLOAD"),
+    reason="this torch has no such answers",
 )
 @pytest.mark.parametrize("answer", ["MUST_CPU_OFFLOAD", "PREFER_CPU_OFFLOAD"])
 def test_offload_answers_save(answer):
