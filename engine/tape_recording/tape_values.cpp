@@ -118,12 +118,10 @@ void TapeValues::note_version_of_input(TapeValueId value) {
   }
 }
 
-void TapeValues::note_arrival(TapeValueId value, const at::Tensor& tensor) {
-  if (info_[value].is_in_transfer) {
-    info_[value].is_in_transfer = is_in_flight(value);
-    note_version(value, tensor);
-    note_version_of_input(value);
-  }
+void TapeValues::settle_transfer(TapeValueId value, const at::Tensor& tensor) {
+  info_[value].is_in_transfer = is_in_flight(value);
+  note_version(value, tensor);
+  note_version_of_input(value);
 }
 
 bool TapeValues::is_in_flight(TapeValueId value) const {

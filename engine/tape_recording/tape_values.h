@@ -108,7 +108,11 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   void note_version_of_input(TapeValueId value);
   // A value in transfer is used, so its data has arrived, if it is not in flight. See Note
   // [Transfers].
-  void note_arrival(TapeValueId value, const at::Tensor& tensor);
+  void note_arrival(TapeValueId value, const at::Tensor& tensor) {
+    if (info_[value].is_in_transfer) {
+      settle_transfer(value, tensor);
+    }
+  }
   // Returns whether wait_tensor() has still to be called for it.
   bool is_in_flight(TapeValueId value) const;
 
@@ -135,6 +139,7 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   void advance_frontier(bool is_over) { frontier_.advance(is_over); }
 
  private:
+  void settle_transfer(TapeValueId value, const at::Tensor& tensor);
   TapeValueId add(StorageId memory, const at::Tensor& tensor, Tape::Value value, bool is_outside);
 
   // The frontier.

@@ -40,7 +40,7 @@ void ReplayWatch::note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storag
   const std::uint32_t origin = new_origin(
       "it depends on a tensor that stands for a result, which the recomputation under the region's "
       "policy has left outside",
-      /*must_not_be_kept=*/true);
+      Keeping::kForbidden);
   made_.add_memory({.hash = kChanged, .origin = origin, .storage = std::move(storage)});
 }
 
@@ -75,7 +75,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   }
   compare_reads(call, described);
   if (change_ && origin == ProvenanceMap::kNone) {
-    origin = new_origin(*change_, /*must_not_be_kept=*/true);
+    origin = new_origin(*change_, Keeping::kForbidden);
   }
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
@@ -189,6 +189,7 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
     return described.origin;
   }
   if (!matched_) {
+    note_read_ahead(described);
     const auto& operators = forward_.operators;
     return new_origin(c10::str(describe_call(call),
                                ", which forward did not run, or ran on other numbers or tensors",
@@ -196,7 +197,9 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
                                    ? c10::str("; forward ran ", *operators[next_].name, " there")
                                    : "",
                                torchscript_hint()),
-                      described.reads_left_over);
+                      described.reads_left_over ? Keeping::kForbidden
+                      : is_ahead()              ? Keeping::kForbiddenInPlaceOfOutside
+                                                : Keeping::kAllowed);
   }
   return ProvenanceMap::kNone;
 }
@@ -206,19 +209,39 @@ std::string ReplayWatch::describe_call(const OperatorCall& call) const {
                   call.op.operator_name());
 }
 
+void ReplayWatch::note_read_ahead(const ProvenanceMap::Call& described) {
+  if (!is_ahead()) {
+    return;
+  }
+  for (const at::Tensor* const tensor : described.outside) {
+    if (tensor->has_storage()) {
+      read_ahead_.emplace_back(tensor->storage().getWeakStorageImpl());
+    }
+  }
+}
+
+bool ReplayWatch::must_not_be_kept(std::uint32_t origin) const {
+  const Keeping keeping = origins_[origin].keeping;
+  return keeping == Keeping::kForbidden ||
+         (keeping == Keeping::kForbiddenInPlaceOfOutside &&
+          std::any_of(read_ahead_.begin(), read_ahead_.end(),
+                      [](const auto& storage) { return storage.expired(); }));
+}
+
 std::optional<std::string> ReplayWatch::wrongly_kept() const {
-  const bool is_any = std::any_of(origins_.begin(), origins_.end(),
-                                  [](const Origin& origin) { return origin.must_not_be_kept; });
+  const bool is_any = std::any_of(origins_.begin(), origins_.end(), [](const Origin& origin) {
+    return origin.keeping != Keeping::kAllowed;
+  });
   const auto* const entry = is_any ? made_.find_alive([this](const ProvenanceMap::Entry& each) {
-    return each.origin != ProvenanceMap::kNone && origins_[each.origin].must_not_be_kept &&
-           !each.is_left_over;
+    return each.origin != ProvenanceMap::kNone && !each.is_left_over &&
+           must_not_be_kept(each.origin);
   })
                                    : nullptr;
   return entry == nullptr ? std::nullopt : std::optional(origins_[entry->origin].description);
 }
 
-std::uint32_t ReplayWatch::new_origin(std::string description, bool must_not_be_kept) {
-  origins_.push_back({std::move(description), must_not_be_kept});
+std::uint32_t ReplayWatch::new_origin(std::string description, Keeping keeping) {
+  origins_.push_back({std::move(description), keeping});
   return static_cast<std::uint32_t>(origins_.size() - 1);
 }
 

@@ -68,7 +68,8 @@ class ReplayWatch final : public OperatorInterceptor {
 
   // After the replay. Returns an error message if a tensor still exists that the replay has made
   // from a tensor that forward's region has kept (a sum that the code adds to by assignment), or
-  // from other values than forward read.
+  // from other values than forward read; or, ahead of a forward that still runs, in place of a
+  // tensor from outside, which forward will not find then.
   std::optional<std::string> wrongly_kept() const;
 
   // About a tensor that is saved now.
@@ -95,7 +96,10 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
-  std::uint32_t new_origin(std::string description, bool must_not_be_kept = false);
+  enum class Keeping : std::uint8_t { kAllowed, kForbidden, kForbiddenInPlaceOfOutside };
+  std::uint32_t new_origin(std::string description, Keeping keeping = Keeping::kAllowed);
+  bool must_not_be_kept(std::uint32_t origin) const;
+  void note_read_ahead(const ProvenanceMap::Call& described);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   bool is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor);
@@ -124,9 +128,11 @@ class ReplayWatch final : public OperatorInterceptor {
   // The reasons why tensors differ from forward's.
   struct Origin {
     std::string description;
-    bool must_not_be_kept;
+    Keeping keeping;
   };
   std::vector<Origin> origins_;
+  // From outside, by operators that forward has not reached.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> read_ahead_;
 };
 
 }  // namespace reprise::engine_internal

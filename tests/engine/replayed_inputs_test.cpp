@@ -128,5 +128,31 @@ TEST(AccumulatedTest, IsAnErrorInABackwardOfAnEarlierForward) {
   }
 }
 
+// The recomputation for a backward inside the region, which does not stop early, adds to the
+// average before forward does.
+TEST(AccumulatedTest, IsAnErrorInARecomputationThatRunsAheadOfForward) {
+  const auto forward = [](bool averages, bool early_stop) {
+    at::Tensor average = at::zeros({6});
+    at::Tensor last;
+    const Code code = [&](const at::Tensor& t) {
+      const at::Tensor copy = t.detach().requires_grad_();
+      const at::Tensor factor = torch::autograd::grad({copy.sin().sum()}, {copy})[0];
+      last = t.detach().cos();  // depends on nothing that the code keeps
+      if (averages) {
+        average = average * 0.9 + t.detach().mean(0) * 0.1;
+      }
+      return t.sin() * factor;
+    };
+    const at::Tensor x = at::linspace(-1, 1, 24).view({4, 6}).requires_grad_();
+    checkpoint({.early_stop = early_stop}, code, x);
+    return averages ? average : last;
+  };
+  const at::Tensor x = at::linspace(-1, 1, 24).view({4, 6});
+  EXPECT_TRUE(bitwise_equal(forward(true, /*early_stop=*/true), x.mean(0) * 0.1 + 0.0));
+  EXPECT_TRUE(bitwise_equal(forward(false, /*early_stop=*/false), x.cos()));
+  EXPECT_THAT([&] { forward(true, /*early_stop=*/false); },
+              ThrowsMessage<CheckpointError>(HasSubstr("computes from the one before")));
+}
+
 }  // namespace
 }  // namespace reprise::testing::replayed_inputs_test

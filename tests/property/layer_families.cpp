@@ -203,7 +203,8 @@ std::vector<Family> code() {
          const at::AutoGradMode enabled(true);
          const T own = x.detach().requires_grad_();
          return x * torch::autograd::grad({own.sin().sum()}, {own})[0];
-       }},
+       },
+       true, false, false, false, false, /*has_backward_inside=*/true},
       {"gradient of itself inside",
        [](S&, const T& x) {
          const at::AutoGradMode enabled(true);

@@ -58,7 +58,7 @@ struct Family {
   bool saves_unfilled = false;
   // Reads or writes elements through pointers.
   bool is_for_cpu = false;
-  // Runs a backward through the region's own graph.
+  // Runs a backward, for which a function region runs its code again.
   bool has_backward_inside = false;
 };
 

@@ -198,7 +198,7 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
     late_write_->leave_out_backward();
   }
   for (Step& step : steps_) {
-    if (has_members && families()[step.index].has_backward_inside) {
+    while (has_members && families()[step.index].has_backward_inside) {
       step.index = (step.index + 1) % families().size();
     }
   }
