@@ -321,8 +321,11 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
                          TensorMetadata(tensor).to_string(), what...);
     };
     const std::int64_t version = hooks_internal::version_of(tensor);
+    // A transfer's backend may have held what it read when forward ended.
+    const bool is_alive =
+        outside.is_alive && (call.traits.transfer == Transfer::kNone || outside.memory.exists());
     if (memory != storage_id_of(tensor)) {
-      if (outside.is_alive) {
+      if (is_alive) {
         report(", in other memory than the tensor that forward read there");
       } else if (!outside.is_unidentified && !outside.is_wrapped && reads[i].writes == 0 &&
                  looked_at_.insert(reads[i].outside).second && outside.differs_from(tensor)) {

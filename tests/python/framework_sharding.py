@@ -90,7 +90,7 @@ def sharded_units(rank, units, are_nested):
 
     expected, _ = steps(plain)
     _, theirs = steps(torchs)
-    assert theirs > (0, 0)
+    assert theirs > (0, 0) or dist.get_world_size() == 1  # a single rank need not gather
     for name, form in SHARDED_FORMS.items():
         found, gathered = steps(form)
         assert_equal(name, found, expected)

@@ -110,7 +110,8 @@ def assert_regions_work():
 
 # From torch 2.13 on, dispatch modes and classes of tensors see an operator before a region does: also
 # one whose result the region supplies.
-MODES_COME_FIRST = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+TORCH_VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
+MODES_COME_FIRST = TORCH_VERSION >= (2, 13)
 
 
 class CountingMode(TorchDispatchMode):
