@@ -121,15 +121,24 @@ void measure_times(const Options& options, const TextData& text,
   std::vector<std::vector<double>> times_ms(fitting.size());
   for (std::int64_t round = -1; round < options.measure_steps; ++round) {
     for (std::size_t i = 0; i < fitting.size(); ++i) {
-      const double time_ms = timed_step_ms(trainer, *fitting[i]->variant);
-      if (round >= 0) {  // the first round warms up
-        times_ms[i].push_back(time_ms);
+      if (fitting[i]->out_of_memory) {
+        continue;
+      }
+      try {
+        const double time_ms = timed_step_ms(trainer, *fitting[i]->variant);
+        if (round >= 0) {  // the first round warms up
+          times_ms[i].push_back(time_ms);
+        }
+      } catch (const c10::OutOfMemoryError& error) {  // a store may have been slower than before
+        fitting[i]->out_of_memory = error.what_without_backtrace();
       }
       progress.tick();
     }
   }
   for (std::size_t i = 0; i < fitting.size(); ++i) {
-    fitting[i]->step_ms = median(times_ms[i]);
+    if (!fitting[i]->out_of_memory) {
+      fitting[i]->step_ms = median(times_ms[i]);
+    }
   }
 }
 
