@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "reprise/engine/checks/provenance_hash.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/python_key.h"
@@ -43,13 +44,13 @@ bool is_cached_cast(const at::Tensor& tensor) {
 
 bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
   return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
-         !is_made_by_python(tensor);
+         !(kIsPythonAbove && is_of_language(tensor));
 }
 
 bool ProvenanceMap::is_object(const at::Tensor& tensor) {
   const bool is_other =
       tensor.is_nested() || tensor.is_sparse() || at::sparse_csr::is_sparse_compressed(tensor);
-  return is_other && !tensor.key_set().has(c10::DispatchKey::Python);
+  return is_other && !is_of_language(tensor);
 }
 
 bool ProvenanceMap::is_opaque(Provenance hash) { return hash == kOpaque; }

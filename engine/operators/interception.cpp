@@ -14,6 +14,7 @@
 #include "reprise/engine/operators/operator_kernels.h"
 #include "reprise/engine/operators/operator_thread.h"
 #include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/python_key.h"
 #include "reprise/engine/operators/region_scope.h"
 #include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
@@ -23,7 +24,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-constexpr auto kKey = c10::DispatchKey::Fake;
+constexpr auto kKey = kInterceptedKey;
 
 constinit thread_local OperatorThread t_thread;
 

@@ -8,18 +8,14 @@
 #ifndef REPRISE_ENGINE_OPERATORS_PYTHON_KEY_H_
 #define REPRISE_ENGINE_OPERATORS_PYTHON_KEY_H_
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKey.h>
 
 namespace reprise::engine_internal {
 
-inline constexpr bool kIsPythonAbove = c10::DispatchKey::Fake < c10::DispatchKey::Python;
+// On which regions see operators: see Note [The key].
+inline constexpr auto kInterceptedKey = c10::DispatchKey::Fake;
 
-// Returns whether the tensor is of a subclass with operators of its own, which run in place of
-// those that a region sees.
-inline bool is_made_by_python(const at::Tensor& tensor) {
-  return kIsPythonAbove && tensor.key_set().has(c10::DispatchKey::Python);
-}
+inline constexpr bool kIsPythonAbove = kInterceptedKey < c10::DispatchKey::Python;
 
 }  // namespace reprise::engine_internal
 

@@ -18,12 +18,13 @@ using Plan = TracedOperator::Plan;
 // of _unsafe_view's result differs from its argument's).
 bool TraceRecorder::let_follow(TracedOperatorId index, Value& value, const at::Tensor& written) {
   KeptResult* const result = kept(value);
-  // Who has read a value in flight means what arrives.
-  const bool is_arrival =
-      trace_.operators[index].is_wait && result != nullptr && result->is_in_flight;
-  const bool is_as_before = result != nullptr && !result->is_mutated() && !value.is_read;
-  if (result == nullptr || !result->alias.defined() || !(is_arrival || is_as_before) ||
-      result->is_snapshot || !value.may_follow || !is_keepable(written)) {
+  if (result == nullptr || !result->alias.defined() || result->is_snapshot || !value.may_follow ||
+      !is_keepable(written)) {
+    return false;
+  }
+  // Readers of a value in flight mean the arrived value.
+  const bool is_arrival = trace_.operators[index].is_wait && result->is_in_flight;
+  if (!is_arrival && (result->is_mutated() || value.is_read)) {
     return false;
   }
   result->alias = whole(value, written);

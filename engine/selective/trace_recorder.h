@@ -23,11 +23,10 @@
 // received the filled memory would fill it twice.
 //
 // Note [Parts]: a tensor of a class of another language (DTensor, a jagged tensor) has its elements
-// in other tensors. Operators reach the trace with the tensor itself or with its parts: the key of
-// interception is above that of classes up to LibTorch 2.12, below it since 2.13. What autograd
-// saves is the tensor, so that its parts are saved as well; a class that does not name them may
-// have any value of the region as one. Nothing can stand for a result of such a class: its operator
-// is supplied or runs.
+// in other tensors. Operators reach the trace with the tensor itself or with its parts: see Note
+// [Python's key]. What autograd saves is the tensor, so that its parts are saved as well; a class
+// that does not name them may have any value of the region as one. Nothing can stand for a result
+// of such a class: its operator is supplied or runs.
 #ifndef REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 #define REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 

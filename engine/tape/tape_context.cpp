@@ -22,7 +22,7 @@ c10::DispatchKeySet included_keys(const Tape::Context& context) {
 // Operators enter the dispatcher below the key where forward has recorded them; but Python's modes
 // see them, unless forward ran them with Python's dispatch off, as the mode of fake tensors does.
 c10::DispatchKeySet excluded_keys(const Tape::Context& context) {
-  c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
+  c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
   if (kIsPythonAbove && !context.keys.excluded_.has(c10::DispatchKey::Python)) {
     below = below.add(c10::DispatchKey::Python);
   }

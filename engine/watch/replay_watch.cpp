@@ -214,27 +214,23 @@ void ReplayWatch::note_read_ahead(const ProvenanceMap::Call& described) {
     return;
   }
   for (const at::Tensor* const tensor : described.outside) {
-    if (tensor->has_storage()) {
-      read_ahead_.emplace_back(tensor->storage().getWeakStorageImpl());
+    if (auto storage = weak_storage_of(*tensor); !storage.expired()) {
+      read_ahead_.push_back(std::move(storage));
     }
   }
 }
 
-bool ReplayWatch::must_not_be_kept(std::uint32_t origin) const {
-  const Keeping keeping = origins_[origin].keeping;
-  return keeping == Keeping::kForbidden ||
-         (keeping == Keeping::kForbiddenInPlaceOfOutside &&
-          std::any_of(read_ahead_.begin(), read_ahead_.end(),
-                      [](const auto& storage) { return storage.expired(); }));
-}
-
 std::optional<std::string> ReplayWatch::wrongly_kept() const {
-  const bool is_any = std::any_of(origins_.begin(), origins_.end(), [](const Origin& origin) {
-    return origin.keeping != Keeping::kAllowed;
-  });
-  const auto* const entry = is_any ? made_.find_alive([this](const ProvenanceMap::Entry& each) {
+  const bool replaces_outside = std::any_of(read_ahead_.begin(), read_ahead_.end(),
+                                            [](const auto& storage) { return storage.expired(); });
+  const auto is_forbidden = [replaces_outside](const Origin& origin) {
+    return origin.keeping == Keeping::kForbidden ||
+           (origin.keeping == Keeping::kForbiddenInPlaceOfOutside && replaces_outside);
+  };
+  const bool is_any = std::any_of(origins_.begin(), origins_.end(), is_forbidden);
+  const auto* const entry = is_any ? made_.find_alive([&](const ProvenanceMap::Entry& each) {
     return each.origin != ProvenanceMap::kNone && !each.is_left_over &&
-           must_not_be_kept(each.origin);
+           is_forbidden(origins_[each.origin]);
   })
                                    : nullptr;
   return entry == nullptr ? std::nullopt : std::optional(origins_[entry->origin].description);

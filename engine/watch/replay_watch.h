@@ -98,7 +98,6 @@ class ReplayWatch final : public OperatorInterceptor {
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
   enum class Keeping : std::uint8_t { kAllowed, kForbidden, kForbiddenInPlaceOfOutside };
   std::uint32_t new_origin(std::string description, Keeping keeping = Keeping::kAllowed);
-  bool must_not_be_kept(std::uint32_t origin) const;
   void note_read_ahead(const ProvenanceMap::Call& described);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);

@@ -3,6 +3,7 @@
 """What a rank does in the tests of sharded weights: several units of fully_shard() in a region, units
 within units, and frozen weights that are gathered into a few slots in turn."""
 
+import collections
 import contextlib
 import functools
 import gc
@@ -12,7 +13,7 @@ import math
 import reprise
 import torch
 import torch.distributed as dist
-from framework_workers import Block, assert_equal, gradients_of, patched, torchs
+from framework_workers import Block, assert_equal, gradients_of, patched, torchs, transfers_of
 from helpers import FORMS, in_scope, memory, plain, scope_with, with_options
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -34,12 +35,10 @@ BLOCKS = 4
 
 
 def gathered_by(function):
-    """Returns the result of the call, and what it gathers: the calls and the elements."""
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, record_shapes=True) as profile:
-        result = function()
-    shapes = [e.input_shapes[0] for e in profile.events() if e.name == "c10d::_allgather_base_"]
-    return result, (len(shapes), sum(map(math.prod, shapes)))
+    """Returns the result of the call, and the counts of its gathers and gathered elements."""
+    result, events = transfers_of(function)
+    shapes = [e.input_shapes[0] for e in events if e.name == "c10d::_allgather_base_"]
+    return result, collections.Counter(calls=len(shapes), elements=sum(map(math.prod, shapes)))
 
 
 def sharded_model(are_nested):
@@ -54,17 +53,11 @@ def sharded_model(are_nested):
     return fully_shard(model, mesh=mesh)
 
 
-class InRegions(nn.Module):
-    """Runs a model in regions of that many blocks. The root's hooks are outside of them."""
-
-    def __init__(self, model, region, blocks):
-        super().__init__()
-        self.model = model
-        parts = [model[first : first + blocks] for first in range(0, BLOCKS, blocks)]
-        model.forward = lambda x: functools.reduce(lambda h, part: region(part, h), parts, x)
-
-    def forward(self, x):
-        return self.model(x)
+def in_regions(model, region, blocks):
+    """Returns the model, which runs in regions of that many blocks, inside the root's hooks."""
+    parts = [model[first : first + blocks] for first in range(0, BLOCKS, blocks)]
+    model.forward = lambda x: functools.reduce(lambda h, part: region(part, h), parts, x)
+    return model
 
 
 def two_steps(model, around=contextlib.nullcontext, rows=4):
@@ -84,13 +77,13 @@ def two_steps(model, around=contextlib.nullcontext, rows=4):
 def sharded_units(rank, units, are_nested):
     """Regions of that many units, each of which has two more inside if they are nested."""
 
-    def steps(region, around=contextlib.nullcontext):
-        model = InRegions(sharded_model(are_nested), region, units)
-        return gathered_by(lambda: two_steps(model, around))
+    def steps(region):
+        model = in_regions(sharded_model(are_nested), region, units)
+        return gathered_by(lambda: two_steps(model))
 
     expected, _ = steps(plain)
     _, theirs = steps(torchs)
-    assert theirs > (0, 0) or dist.get_world_size() == 1  # a single rank need not gather
+    assert theirs["calls"] > 0 or dist.get_world_size() == 1  # a single rank need not gather
     for name, form in SHARDED_FORMS.items():
         found, gathered = steps(form)
         assert_equal(name, found, expected)
@@ -102,7 +95,7 @@ def sharded_units_under_a_budget(rank, units, are_nested):
     reprise.install_cpu_memory_counter()
 
     def steps(region, share=None):
-        model = InRegions(sharded_model(are_nested), region, units)
+        model = in_regions(sharded_model(are_nested), region, units)
         gc.collect()
         before = memory().current_bytes
         reprise.reset_peak_cpu_memory()
@@ -127,11 +120,11 @@ def sharded_units_under_a_budget(rank, units, are_nested):
 class StreamedBlock(nn.Module):
     """A frozen weight, of which each rank has a part, and which is gathered into a slot before use."""
 
-    def __init__(self, slots, width=8):
+    def __init__(self, slots):
         super().__init__()
         ranks = dist.get_world_size()
-        self.part = torch.randn(width, width).chunk(ranks)[dist.get_rank()].contiguous()
-        self.adapter = nn.Parameter(torch.randn(width, width))
+        self.part = torch.randn(8, 8).chunk(ranks)[dist.get_rank()].contiguous()
+        self.adapter = nn.Parameter(torch.randn(8, 8))
         self.slots = slots
 
     def weight(self):
@@ -151,9 +144,8 @@ def streamed_weights(rank, units):
         torch.manual_seed(0)
         in_turn = itertools.cycle(slots)
         model = nn.Sequential(*(StreamedBlock(in_turn) for _ in range(BLOCKS)))
-        return gathered_by(lambda: two_steps(InRegions(model, region, units)))
+        return two_steps(in_regions(model, region, units))
 
-    expected, _ = steps(plain, [None])
+    expected = steps(plain, [None])
     for name, form in SHARDED_FORMS.items():
-        found, _ = steps(form, [torch.empty(8, 8) for _ in range(2)])
-        assert_equal(name, found, expected)
+        assert_equal(name, steps(form, [torch.empty(8, 8) for _ in range(2)]), expected)

@@ -82,15 +82,18 @@ def gradients_of(parameters):
     return [local(p.grad).clone() for p in parameters if p.grad is not None]
 
 
+def transfers_of(function):
+    """Returns the result of the call, and the profiler's events of c10d's operators."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profile:
+        result = function()
+    return result, [event for event in profile.events() if event.name.startswith("c10d::")]
+
+
 def collectives_of(function):
     """Returns the result of the call, and the counts of c10d's collectives."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        result = function()
-    counts = collections.Counter()
-    for event in profile.key_averages():
-        if event.key.startswith("c10d::"):
-            counts[event.key.removeprefix("c10d::")] += event.count
-    return result, counts
+    result, events = transfers_of(function)
+    return result, collections.Counter(event.name.removeprefix("c10d::") for event in events)
 
 
 def assert_equal(name, got, expected):

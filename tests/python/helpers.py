@@ -108,9 +108,9 @@ def assert_regions_work():
     assert_as_plain(step, [x], *FORMS.values())
 
 
-# From torch 2.13 on, dispatch modes and classes of tensors see an operator before a region does: also
-# one whose result the region supplies.
 TORCH_VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
+# Dispatch modes and classes of tensors see an operator before a region does, and even if the region
+# supplies its result.
 MODES_COME_FIRST = TORCH_VERSION >= (2, 13)
 
 

@@ -18,6 +18,7 @@ from helpers import (
     with_options,
 )
 from reprise import CheckpointPolicy, policies
+from reprise._policies import find_overload
 
 MM = torch.ops.aten.mm.default
 ADDMM = torch.ops.aten.addmm.default
@@ -35,15 +36,13 @@ def counts_in_backward(form, policy, function, x):
         _, counts = operators_of(lambda: torch.autograd.grad(loss, x))
     if MODES_COME_FIRST and form is with_options:
         (region,) = reprise.memory_report().regions
-        replays = {str(find_overload(op.name)): op.replays for op in region.operators}
-        return collections.Counter(replays)
+        counts = collections.Counter()
+        for op in region.operators:
+            name, _, overload = op.name.partition(".")
+            counts[str(find_overload(name, overload))] = op.replays
+        return counts
     _, expected = operators_of(lambda: torch.autograd.grad(plain_loss, x))
     return counts - expected
-
-
-def find_overload(name):
-    name, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(torch.ops.aten, name), overload or "default")
 
 
 def chain(t):
