@@ -33,11 +33,12 @@ class FunctionSession final : public SessionRecomputation {
           return replay->take_values();
         }
       } catch (const std::exception&) {  // also of code that what it saved has misled
-        if (!replay->may_run_without_trace() || !replay->has_lost_trace()) {
+        stand_ins = replay->left_stand_ins();
+        const bool may_be_misled = replay->has_lost_trace() || !stand_ins.empty();
+        if (!replay->may_run_without_trace() || !may_be_misled) {
           throw;
         }
         lost = std::current_exception();
-        stand_ins = replay->left_stand_ins();
       }
     }
     if (record_.forward_completed) {

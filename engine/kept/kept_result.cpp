@@ -9,6 +9,7 @@
 #include "reprise/engine/kept/graphless_alias.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/storage/storage_view.h"
 #include "reprise/hooks/stored/offload_store.h"
 
 namespace reprise::engine_internal {
@@ -28,6 +29,8 @@ void KeptResult::put_away() {
     const at::Tensor tensor = std::exchange(alias, at::Tensor());  // an eviction must not take it
     try {
       stored = share_unseen(store->put(tensor));
+      origin =
+          std::make_unique<hooks_internal::StorageOrigin>(hooks_internal::storage_bytes(tensor));
     } catch (...) {
       alias = tensor;
       throw;
@@ -43,6 +46,7 @@ void KeptResult::take_snapshot(const at::Tensor& tensor) {
   const at::Tensor copy = at::clone(hooks_internal::detached_alias(tensor));
   if (stored) {
     stored = share_unseen(store->put(copy));
+    origin.reset();
   } else {
     alias = copy;
     version = version_of(alias);
@@ -60,6 +64,39 @@ at::Tensor KeptResult::get() const {
   }
   const at::Tensor tensor = packed ? packed->call_unpack_hook() : alias;
   return is_snapshot ? at::clone(tensor) : tensor;
+}
+
+std::optional<at::Tensor> KeptResult::get_unless_mutated() const {
+  if (is_overwritten || is_written_through_pointer() || (is_mutated() && !stored)) {
+    return std::nullopt;
+  }
+  try {
+    return get();
+  } catch (const c10::Error&) {
+    if (is_mutated()) {  // too early for the store
+      return std::nullopt;
+    }
+    throw;
+  }
+}
+
+bool KeptResult::is_written_through_pointer() const {
+  if (sample == 0 || is_in_flight || is_snapshot) {
+    return false;
+  }
+  const at::Tensor memory = origin ? origin->find_alive() : alias;
+  return memory.defined() && sample_memory(memory, /*of_all_bytes=*/false) != sample;
+}
+
+std::string KeptResult::describe_mutation() const {
+  if (!alias.defined()) {
+    return c10::str("a tensor put into a store at version ", version,
+                    " was changed before the store had read it");
+  }
+  const std::string tensor = TensorMetadata(alias).to_string();
+  return is_mutated() ? c10::str(tensor, ", kept at version ", version, ", is now at version ",
+                                 version_of(alias))
+                      : tensor + " was written through a pointer";
 }
 
 std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::Tensor& result) {

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/operators/uncounted_writes.h"
@@ -17,6 +19,7 @@
 #include "reprise/hooks/activation_store.h"
 #include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
+#include "reprise/hooks/storage/storage_origin.h"
 #include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise::engine_internal {
@@ -36,9 +39,10 @@ struct KeptResult {
   WriteMoment moment = 0;  // when that was the version, see Note [Uncounted writes]
   std::shared_ptr<ActivationStore> store;
   std::shared_ptr<StoredTensor> stored;
+  std::unique_ptr<const hooks_internal::StorageOrigin> origin;  // of a stored result
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
-  MemorySample sample = 0;      // of the alias, when it was made
+  MemorySample sample = 0;      // of its storage, when it was made
   bool is_overwritten = false;  // by an operator that replays run again
   bool is_snapshot = false;     // of memory that such an operator has written since
   bool is_in_flight = false;    // see OperatorTraits
@@ -53,10 +57,20 @@ struct KeptResult {
   at::Tensor get() const;
 
   bool is_defined() const { return alias.defined() || stored || packed; }
+  // Returns nullopt if the result has been mutated or written through a pointer; a stored one,
+  // before its store was done with its memory.
+  std::optional<at::Tensor> get_unless_mutated() const;
+  // "<the tensor>, kept at version 2, is now at version 3", "<the tensor> was written through a
+  // pointer"
+  std::string describe_mutation() const;
+
   bool is_mutated() const {
     return is_overwritten ||
-           (alias.defined() && !alias.is_inference() && alias._version() != version);
+           (alias.defined() && !alias.is_inference() && alias._version() != version) ||
+           (origin && !origin->is_unchanged());
   }
+  // As far as a sample of the bytes tells.
+  bool is_written_through_pointer() const;
 };
 
 // Returns the store for a result with this answer. Null: it stays where it is.

@@ -59,17 +59,23 @@ ResultList::Range ResultList::append(const ResultList& other, const Range& range
   return copied;
 }
 
-bool OperatorTrace::is_usable() const {
-  const auto is_mutated = [](const auto& entry) {
-    return std::any_of(entry.second.begin(), entry.second.end(),
-                       [](const KeptResult& result) { return result.is_mutated(); });
+bool OperatorTrace::are_usable(const Kept& kept) const {
+  const auto is_changed = [this](const KeptResult& result) {
+    return (allow_mutation_ && result.is_mutated()) ||
+           (!is_complete && result.is_written_through_pointer());
   };
-  return !(kept_ && allow_mutation_ && std::any_of(kept_->begin(), kept_->end(), is_mutated));
+  return std::none_of(kept.begin(), kept.end(), [&](const auto& entry) {
+    return std::any_of(entry.second.begin(), entry.second.end(), is_changed);
+  });
 }
 
 std::shared_ptr<const OperatorTrace::Kept> OperatorTrace::kept() const {
-  const MutexLock lock(mutex_);
-  return is_usable() ? kept_ : nullptr;
+  std::shared_ptr<const Kept> kept;
+  {
+    const MutexLock lock(mutex_);
+    kept = kept_;
+  }
+  return kept && are_usable(*kept) ? kept : nullptr;
 }
 
 void OperatorTrace::run_everything() {
@@ -78,11 +84,12 @@ void OperatorTrace::run_everything() {
 }
 
 std::shared_ptr<OperatorTrace::Kept> OperatorTrace::take_kept() {
-  std::shared_ptr<Kept> taken;  // if unusable, freed after the lock
-  const MutexLock lock(mutex_);
-  const bool are_usable = is_usable();
-  taken.swap(kept_);
-  return are_usable ? std::move(taken) : nullptr;
+  std::shared_ptr<Kept> taken;
+  {
+    const MutexLock lock(mutex_);
+    taken.swap(kept_);
+  }
+  return taken && are_usable(*taken) ? taken : nullptr;
 }
 
 }  // namespace reprise::engine_internal

@@ -122,8 +122,8 @@ class OperatorTrace {
   // In forward.
   Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }
 
-  // Returns null if the retained results have been released, or modified while that is allowed:
-  // then each operator has to run.
+  // Returns null if the retained results have been released, or modified while that is allowed, or
+  // written through a pointer while forward runs: then each operator has to run.
   std::shared_ptr<const Kept> kept() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Forward has ended. From now on replays run the code without this trace, which retains nothing
   // any more: see Note [Stand-ins].
@@ -134,7 +134,7 @@ class OperatorTrace {
   std::shared_ptr<Kept> take_kept() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  bool is_usable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool are_usable(const Kept& kept) const;
 
   const bool allow_mutation_;
   std::atomic<bool> runs_everything_ = false;

@@ -241,17 +241,17 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
     return {};
   }
   const KeptResult& kept = found->second[ordinal];
-  if (kept.is_mutated()) {
+  const std::optional<at::Tensor> kept_now = kept.get_unless_mutated();
+  if (!kept_now) {
     mutation_ =
         c10::str("[checkpoint] region '", region_,
                  "': a tensor that the policy keeps has been mutated: the "
                  "result of operator ",
-                 next_, ", ", call.op.operator_name(), ", ", TensorMetadata(kept.alias).to_string(),
-                 ", kept at version ", kept.version, ", is now at version ", kept.alias._version(),
+                 next_, ", ", call.op.operator_name(), ", ", kept.describe_mutation(),
                  ". Change a clone instead, or set allow_cache_entry_mutation to compute it again");
     check();
   }
-  at::Tensor tensor = own_alias(kept.get());
+  at::Tensor tensor = own_alias(*kept_now);
   effects_.adopt(tensor);
   if (!trace_.is_complete && !kept.is_snapshot) {
     shared_.push_back(storage_id_of(tensor));

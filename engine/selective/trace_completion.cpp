@@ -92,9 +92,7 @@ bool TraceRecorder::is_written_through_pointer(const Value& value) const {
 void TraceRecorder::unkeep_what_pointers_wrote() {
   for (const Value& value : values_) {
     const KeptResult* const result = kept(value);
-    if (result == nullptr || !result->alias.defined() || result->is_snapshot ||
-        result->is_in_flight || result->sample == 0 ||
-        sample_memory(result->alias, false) == result->sample) {
+    if (result == nullptr || !result->is_written_through_pointer()) {
       continue;
     }
     const TracedOperator& creator = trace_.operators[value.creator];

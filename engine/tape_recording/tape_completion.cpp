@@ -27,8 +27,9 @@ void TapeRecorder::note_final_versions() {
   }
 }
 
-// What the policy retains in memory that its owner has freed since is computed again.
-void TapeRecorder::forget_freed() {
+// What the policy retains in memory that its owner has since freed, or written through a pointer,
+// is computed again.
+void TapeRecorder::forget_lost() {
   const auto is_freed = [this](TapeValueId value, const at::Tensor& kept) {
     return kept.has_storage() &&
            static_cast<std::int64_t>(kept.storage().nbytes()) < values_[value].bytes;
@@ -36,7 +37,7 @@ void TapeRecorder::forget_freed() {
   absl::erase_if(tape_.given, [&](const auto& entry) {
     const Tape::Given& given = entry.second;
     return given.why == Why::kPolicy && given.kept.alias.defined() &&
-           is_freed(entry.first, given.kept.alias);
+           (is_freed(entry.first, given.kept.alias) || given.kept.is_written_through_pointer());
   });
 }
 
@@ -44,7 +45,7 @@ void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* st
   tape_.recomputes_kept = false;
   note_versions();
   note_final_versions();
-  forget_freed();
+  forget_lost();
   values_.advance_frontier(/*is_over=*/true);
   if (has_transfers_) {
     require_transfers(tape_, /*all=*/options_.needs_transfers);

@@ -174,7 +174,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   // Completion, in tape_completion.cpp.
   void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);
   void give_kept(const TapeValueSet& needed, bool may_pack);
-  void forget_freed();
+  void forget_lost();
   void complete_refilled(const TapeValueSet& needed);
   void report(const TapeValueSet& needed, RegionStats& stats) const;
 

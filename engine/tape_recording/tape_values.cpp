@@ -135,6 +135,7 @@ void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
   kept.why = Why::kPolicy;
   kept.kept = KeptResult(tensor, std::move(store));
   kept.kept.is_in_flight = is_in_flight;
+  kept.kept.sample = sample_memory(tensor, /*of_all_bytes=*/false);
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
   if (has_frontier_) {

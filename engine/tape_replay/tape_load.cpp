@@ -152,8 +152,12 @@ at::Tensor TapeReplay::load_tensor(Tape::Given& given) const {
     return tensor;
   }
   const KeptResult& kept = given.kept;
-  if (given.why == Why::kPolicy && kept.is_mutated()) {
-    fail_kept_mutated(kept);
+  if (given.why == Why::kPolicy) {
+    const std::optional<at::Tensor> tensor = kept.get_unless_mutated();
+    if (!tensor) {
+      fail_kept_mutated(kept);
+    }
+    return *tensor;
   }
   const bool is_checked = given.why == Why::kOutside || given.why == Why::kOutOfSight;
   if (is_checked && kept.is_mutated() && !may_change) {
@@ -178,11 +182,10 @@ void TapeReplay::fail_mutated(const std::string& what) const {
 }
 
 void TapeReplay::fail_kept_mutated(const KeptResult& kept) const {
-  throw MutationError(c10::str(
-      "[checkpoint] region '", record_.name, "': a tensor that the policy keeps has been mutated: ",
-      TensorMetadata(kept.alias).to_string(), ", kept at version ", kept.version,
-      ", is now at version ", version_of(kept.alias),
-      ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
+  throw MutationError(
+      c10::str("[checkpoint] region '", record_.name,
+               "': a tensor that the policy keeps has been mutated: ", kept.describe_mutation(),
+               ". Change a clone instead, or set allow_cache_entry_mutation to compute it again"));
 }
 
 std::string TapeReplay::describe_operator(TapeOperatorId index) const {
