@@ -42,6 +42,11 @@ bool is_cached_cast(const at::Tensor& tensor) {
 
 }  // namespace
 
+bool ProvenanceMap::is_parameter(const at::Tensor& tensor) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta != nullptr && meta->requires_grad_ && meta->grad_fn_ == nullptr;
+}
+
 bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
   return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
          !(kIsPythonAbove && is_of_language(tensor));
@@ -240,6 +245,9 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
     call.origin = std::min(call.origin, entry->origin);
     call.reads_left_over = call.reads_left_over || entry->is_left_over;
     entry->version = version_of(tensor);
+    if (is_parameter(tensor)) {
+      call.parameters_inside.push_back(&tensor);
+    }
   } else {
     call.has_unknown = true;
     call.has_wrapper = call.has_wrapper || is_wrapper_in_cpp(tensor);

@@ -70,6 +70,8 @@ class ProvenanceMap {
 
   // Returns false for tensors that are not identified by their memory.
   static bool is_followed(const at::Tensor& tensor);
+  // Returns true for a leaf that requires a gradient.
+  static bool is_parameter(const at::Tensor& tensor);
   // Returns true for sparse and nested tensors: from outside, they are compared as objects.
   static bool is_object(const at::Tensor& tensor);
 
@@ -79,7 +81,9 @@ class ProvenanceMap {
     StorageIdList arguments;  // the memory of its tensors
     // The tensors that it reads and that were not made here. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 4> outside;
-    std::unique_ptr<std::list<at::Tensor>> of_dictionaries;  // those of `outside` that it holds
+    // The parameters whose data was made here. Valid until it runs.
+    absl::InlinedVector<const at::Tensor*, 1> parameters_inside;
+    std::unique_ptr<std::list<at::Tensor>> of_dictionaries;  // those of both that it holds
     std::uint32_t origin = kNone;                            // the first among its arguments
     bool has_unknown = false;                                // an argument that was not made here
     bool reads_left_over = false;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/errors.h"
 
@@ -182,10 +183,25 @@ bool ReplayEffects::may_leave_out_write(const c10::IValue& argument, const Opera
   return may;
 }
 
+// A view of a tensor without a storage, such as a sparse one, is another object.
+void ReplayEffects::run_view(const OperatorCall& call) {
+  if (!reads_.has_stale() || !ProvenanceMap::views_opaque(call)) {
+    call.run();
+    return;
+  }
+  const StorageId viewed = storage_id_of(call.argument(0).toTensor());
+  call.run();
+  StorageIdList views;
+  for (const c10::IValue& result : call.results()) {
+    append_storage_ids(result, views);
+  }
+  reads_.note_views(viewed, views);
+}
+
 void ReplayEffects::run_inside(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   if (traits.is_view) {
-    call.run();
+    run_view(call);
     return;
   }
   if (traits.is_host_read && replay_host_read(call)) {

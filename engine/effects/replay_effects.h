@@ -104,6 +104,7 @@ class ReplayEffects final : public OperatorInterceptor {
   // reads.
   bool may_leave_out_write(const c10::IValue& argument, const OperatorTraits& traits);
 
+  void run_view(const OperatorCall& call);
   void run_inside(const OperatorCall& call);
   void note_writes_to_freed(const OperatorCall& call);
   StorageIdList unset_targets(const OperatorCall& call) const;

@@ -304,6 +304,8 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   const RegionStateGuard state(record_.state);
   wait_at_boundary(record_.synchronizes);
   const RecomputingScope recomputing;
+  const std::optional<AssignedData::Guard> assigned =
+      function_.watched ? function_.watched->guard_assigned() : std::nullopt;
   const hooks_internal::HooksEnabledGuard enabled;
   const hooks_internal::HookScope hooks(shared_from_this());
   const absl::Cleanup outside = [this] {

@@ -106,6 +106,11 @@ void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& o
   for (std::size_t i = 0; i < to_pack.size(); ++i) {
     Tape::Given& input = tape_.given.at(to_pack[i]);
     input.input.emplace(std::move(inputs[i]));
+    // Later writes of this kind do not reach a packed tensor.
+    if (input.input->is_packed() && input.sample != 0 &&
+        input.sample != sample_memory(tensors[i], input.is_whole_sample)) {
+      input.lost = TensorMetadata(tensors[i]).to_string() + kWrittenThroughPointer;
+    }
     input.kept.alias.reset();
   }
   for (const TapeValueId value : values_.outside()) {

@@ -204,8 +204,7 @@ TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,
   if (info.sample == 0 || info.sample == sample_of(tensor, info.is_whole_sample)) {
     return value;
   }
-  was.lost = c10::str(TensorMetadata(tensor).to_string(),
-                      ", which has been written through a pointer since it was read");
+  was.lost = TensorMetadata(tensor).to_string() + kWrittenThroughPointer;
   return replace(value, memory, tensor, was.why);
 }
 

@@ -26,7 +26,16 @@ at::Tensor with_strides(at::Tensor tensor, const Geometry& geometry) {
   if (is_same) {
     return tensor;
   }
-  return at::empty_strided(geometry.sizes, geometry.strides, tensor.options()).copy_(tensor);
+  const at::Tensor made = at::empty_strided(geometry.sizes, geometry.strides, tensor.options());
+  at::Tensor target = made;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (made.stride(dim) == 0 && made.size(dim) > 1) {  // expanded: one element for all
+      target = target.narrow(dim, 0, 1);
+      tensor = tensor.narrow(dim, 0, 1);
+    }
+  }
+  target.copy_(tensor);
+  return made;
 }
 
 }  // namespace

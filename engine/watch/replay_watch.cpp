@@ -307,8 +307,9 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     const at::Tensor& tensor = *described.outside[i];
     const WatchedForward::Outside& outside = forward_.outside[reads[i].outside];
     const StorageId memory = outside.memory.id();
-    const bool is_known =
-        !outside.is_unidentified && memory_.note_read(tensor, memory, reads[i].writes);
+    const bool is_same_memory = memory == storage_id_of(tensor);
+    const bool is_known = (is_same_memory || !outside.is_unidentified) &&
+                          memory_.note_read(tensor, memory, reads[i].writes);
     if (is_known || !checks_outside_) {
       continue;
     }
@@ -320,10 +321,10 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     // A transfer's backend may have held what it read when forward ended.
     const bool is_alive =
         outside.is_alive && (call.traits.transfer == Transfer::kNone || outside.memory.exists());
-    if (memory != storage_id_of(tensor)) {
+    if (!is_same_memory) {
       if (is_alive) {
         report(", in other memory than the tensor that forward read there");
-      } else if (!outside.is_unidentified && !outside.is_wrapped && reads[i].writes == 0 &&
+      } else if (!outside.is_wrapped && reads[i].writes == 0 &&
                  looked_at_.insert(reads[i].outside).second && outside.differs_from(tensor)) {
         report(", with other values than the tensor that forward read there, which is gone");
       }

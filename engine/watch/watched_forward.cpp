@@ -23,10 +23,8 @@ namespace reprise::engine_internal {
 
 namespace {
 
-bool is_parameter(const at::Tensor& tensor) { return tensor.is_leaf() && tensor.requires_grad(); }
-
 MemorySample sample_values(const at::Tensor& tensor) {
-  if (is_parameter(tensor) || !tensor.is_cpu()) {
+  if (ProvenanceMap::is_parameter(tensor) || !tensor.is_cpu()) {
     return 0;
   }
   if (ProvenanceMap::is_object(tensor)) {
@@ -65,7 +63,7 @@ WatchedForward::WeakMemory::WeakMemory(const at::Tensor& tensor)
 WatchedForward::Outside::Outside(const at::Tensor& tensor)
     : memory(tensor),
       sample(sample_values(tensor)),
-      contents(is_parameter(tensor) || !is_dense_cpu(tensor)
+      contents(ProvenanceMap::is_parameter(tensor) || !is_dense_cpu(tensor)
                    ? 0
                    : sample_memory(tensor, !tensor.requires_grad())),
       is_of_all_bytes(!tensor.requires_grad()),
@@ -84,7 +82,8 @@ bool WatchedForward::Outside::differs_from(const at::Tensor& tensor) const {
 
 bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
   // The tensors in which those of other classes have their elements are others in a replay.
-  if (has_wrappers_ || (tensor.has_storage() && is_non_owning(tensor))) {
+  if ((has_wrappers_ && !ProvenanceMap::is_parameter(tensor)) ||
+      (tensor.has_storage() && is_non_owning(tensor))) {
     return true;
   }
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -139,15 +138,30 @@ std::vector<StorageId> WatchedForward::freed() const {
   return freed;
 }
 
+void WatchedForward::note_inside(const at::Tensor& parameter) {
+  const StorageId memory = storage_id_of(parameter);
+  if (std::none_of(inputs.begin(), inputs.end(),
+                   [&](const Input& input) { return input.memory.id() == memory; })) {
+    assigned_.note(parameter);
+  }
+}
+
+std::optional<AssignedData::Guard> WatchedForward::guard_assigned() const {
+  return is_complete || is_on_its_thread() ? std::make_optional<AssignedData::Guard>(assigned_)
+                                           : std::nullopt;
+}
+
 void WatchedForward::complete() {
   is_complete = true;
   for (Outside& each : outside) {
     each.is_alive = !each.is_unidentified && each.memory.exists();
   }
+
   left_ = made_.take_alive();
   for (const Input& input : inputs) {
     left_.erase(input.memory.id());
   }
+  assigned_.complete();
   number_of_outside_ = {};
   std::erase_if(generators, [](const RngState& state) {
     constexpr std::size_t kOurs = 2;                                  // here and in `drawn`
@@ -213,6 +227,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
     return;
   }
   const ProvenanceMap::Call described = made.call_of(call);
+  for (const at::Tensor* const parameter : described.parameters_inside) {
+    forward_.note_inside(*parameter);
+  }
   const auto index = static_cast<std::uint32_t>(forward_.operators.size());
   forward_.operators.push_back({described.hash, &call.op.operator_name(),
                                 static_cast<std::uint32_t>(forward_.reads.size()),

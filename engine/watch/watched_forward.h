@@ -28,6 +28,7 @@
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/operators/uncounted_writes.h"
+#include "reprise/engine/outside/assigned_data.h"
 #include "reprise/engine/outside/written_memory.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/watch/wrapped_memory.h"
@@ -111,6 +112,8 @@ class WatchedForward {
   const ProvenanceMap::Entry* left_over(StorageId memory) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
+  // Lives as long as a replay runs the code.
+  std::optional<AssignedData::Guard> guard_assigned() const;
   // Returns the storages that the region has written or made, and that have no bytes now.
   std::vector<StorageId> freed() const;
 
@@ -124,6 +127,7 @@ class WatchedForward {
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
   WrittenMemory written;
+
   std::vector<RngState> generators;  // before their first draw
   std::vector<at::Generator> drawn;  // generators that random operators have drawn from
   // Their states after each operator that drew from them. See Note [Shared generators].
@@ -148,6 +152,8 @@ class WatchedForward {
   bool is_unidentified(const at::Tensor& tensor) const;
 
   const std::thread::id thread_ = std::this_thread::get_id();
+  void note_inside(const at::Tensor& parameter);
+  AssignedData assigned_;
   bool has_wrappers_ = false;
   const std::uint64_t first_node_;  // the sequence number of the first node of its graph
   ProvenanceMap made_;              // in forward

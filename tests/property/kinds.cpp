@@ -45,11 +45,6 @@ constexpr std::array kRows = {
     KindRow{Kind::kUserHooks, "user_hooks", kNone, false, true, false},
 };
 
-// Kinds that wait for their repair: today's programs of these fail.
-constexpr std::array kWaitingKinds = {
-    Kind::kSetData,         Kind::kDataSwaps, Kind::kLazyBuffer,     Kind::kPointers,
-    Kind::kOutsidePointers, Kind::kWrappers,  Kind::kForeignThreads, Kind::kUserHooks};
-
 Kind kind_named(const std::string& name) {
   const auto* const found = std::find_if(kRows.begin(), kRows.end(),
                                          [&name](const KindRow& row) { return row.name == name; });
@@ -85,9 +80,7 @@ const std::vector<Kind>& chosen_kinds() {
     }
     std::vector<Kind> all;
     for (const KindRow& row : kRows) {
-      if (std::find(kWaitingKinds.begin(), kWaitingKinds.end(), row.kind) == kWaitingKinds.end()) {
-        all.push_back(row.kind);
-      }
+      all.push_back(row.kind);
     }
     return all;
   }();

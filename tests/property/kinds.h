@@ -3,7 +3,7 @@
 //
 // What random programs mix in besides operators: code that keeps things, memory that is used again,
 // layers with state, and so on. A failing program's message names its kinds;
-// REPRISE_PROGRAM_KINDS=members,workspaces runs these alone, also those that wait for their repair.
+// REPRISE_PROGRAM_KINDS=members,workspaces runs these alone.
 #ifndef REPRISE_TESTS_PROPERTY_KINDS_H_
 #define REPRISE_TESTS_PROPERTY_KINDS_H_
 
@@ -61,7 +61,7 @@ struct KindRow {
 
 const KindRow& row_of(Kind kind);
 
-// Those of REPRISE_PROGRAM_KINDS; otherwise all but those that wait for their repair.
+// Those of REPRISE_PROGRAM_KINDS; otherwise all.
 const std::vector<Kind>& chosen_kinds();
 // By that variable.
 bool are_kinds_named();

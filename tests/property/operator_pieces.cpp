@@ -162,7 +162,11 @@ class OddTensors : public Piece {
 // inherits: the thread has the state of the one that starts it, as those of at::parallel_for.
 class Threads : public Piece {
  public:
-  Threads(PieceRandom& random, bool inherits) : variant_(pick(random, 4)), inherits_(inherits) {}
+  Threads(PieceRandom& random, bool inherits) : variant_(pick(random, 4)), inherits_(inherits) {
+    // Nothing shows a region that a thread without its state writes to what the region never reads:
+    // docs/semantics.md, Threads.
+    variant_ = variant_ == 1 && !inherits ? 0 : variant_;
+  }
 
   T run(const T& x, std::size_t call) override {
     T h = x.detach().sigmoid();
@@ -203,7 +207,7 @@ class Threads : public Piece {
     }
   }
 
-  const std::size_t variant_;
+  std::size_t variant_;
   const bool inherits_;
   const T weight_ = parameter({6, 6});
   const T count_ = buffer(at::zeros({4}));
