@@ -193,7 +193,7 @@ void ReplayEffects::run_view(const OperatorCall& call) {
   call.run();
   StorageIdList views;
   for (const c10::IValue& result : call.results()) {
-    append_storage_ids(result, views);
+    append_value_ids(result, views);
   }
   reads_.note_views(viewed, views);
 }
@@ -222,7 +222,7 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
     if (has_unused && traits.may_write(index)) {
       continue;
     }
-    append_storage_ids(arguments[index], inputs);
+    append_value_ids(arguments[index], inputs);
   }
   call.run();
   awaits_write_ = false;
@@ -231,7 +231,7 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   }
   StorageIdList outputs;
   for (const c10::IValue& result : call.results()) {
-    append_storage_ids(result, outputs);
+    append_value_ids(result, outputs);
   }
   for (const StorageId memory : outputs) {
     if (std::find(inputs.begin(), inputs.end(), memory) == inputs.end()) {

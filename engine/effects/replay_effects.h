@@ -68,6 +68,9 @@ class ReplayEffects final : public OperatorInterceptor {
   // The tensor has been saved for backward.
   void note_save(SlotId slot, const at::Tensor& tensor) {
     reads_.note_save(slot, storage_id_of(tensor));
+    if (const StorageId values = reads_.has_stale() ? values_of_sparse(tensor) : nullptr) {
+      reads_.note_save(slot, values);
+    }
     awaits_write_ = awaits_write_ || unset_.contains(storage_id_of(tensor));
   }
 

@@ -147,6 +147,21 @@ inline void append_storage_ids(const c10::IValue& value, StorageIdList& list) {
   for_each_tensor(value, [&](const at::Tensor& tensor) { list.push_back(storage_id_of(tensor)); });
 }
 
+// Returns the storage of a sparse tensor's values, which its aliases share; null for other tensors.
+StorageId values_of_sparse(const at::Tensor& tensor);
+
+// Also appends the storages of sparse tensors' values.
+inline void append_value_ids(const c10::IValue& value, StorageIdList& list) {
+  for_each_tensor(value, [&](const at::Tensor& tensor) {
+    list.push_back(storage_id_of(tensor));
+    if (list.back() == tensor.unsafeGetTensorImpl()) {
+      if (const StorageId values = values_of_sparse(tensor)) {
+        list.push_back(values);
+      }
+    }
+  });
+}
+
 }  // namespace reprise::engine_internal
 
 #endif  // REPRISE_ENGINE_OPERATORS_STORAGE_ID_H_

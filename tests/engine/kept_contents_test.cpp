@@ -148,5 +148,23 @@ TEST_F(KeptContentsTest, AViewOfASparseTensorThatDependsOnAnotherMemberIsAnError
   }
 }
 
+// The scope inside retains an alias of the sparse tensor, which is one more object.
+TEST_F(KeptContentsTest, ASparseTensorInAScopeInsideThatDependsOnAnotherMemberIsAnError) {
+  const at::Tensor x = leaf({4, 6});
+  const at::Tensor weight = leaf({6, 6});
+  at::Tensor first = at::rand({6});
+  at::Tensor second = at::rand({6});
+  const auto code = [&](const at::Tensor& t) {
+    const at::Tensor h = t.sin();
+    const CheckpointScope scope;
+    const at::Tensor y = h * (first + 1);
+    std::swap(first, second);
+    return at::_sparse_mm(y.detach().relu().to_sparse(), weight).tanh();
+  };
+  const at::Tensor y = checkpoint(code, x);
+  EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {weight}); },
+              ThrowsMessage<MutationError>(HasSubstr("in other memory")));
+}
+
 }  // namespace
 }  // namespace reprise::testing::kept_contents_test
