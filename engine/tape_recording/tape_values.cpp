@@ -135,7 +135,9 @@ void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
   kept.why = Why::kPolicy;
   kept.kept = KeptResult(tensor, std::move(store));
   kept.kept.is_in_flight = is_in_flight;
-  kept.kept.sample = sample_memory(tensor, /*of_all_bytes=*/false);
+  // Not of what a transfer is still writing, of which no sample was taken when it was made.
+  const bool is_final = info_[value].sample != 0;
+  kept.kept.sample = is_final ? sample_memory(tensor, /*of_all_bytes=*/false) : 0;
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
   if (has_frontier_) {
