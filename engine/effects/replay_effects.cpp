@@ -183,19 +183,21 @@ bool ReplayEffects::may_leave_out_write(const c10::IValue& argument, const Opera
   return may;
 }
 
-// A view of a tensor without a storage, such as a sparse one, is another object.
+// A view of a tensor without a storage, such as a sparse one, is another object, and depends on it
+// like a result.
 void ReplayEffects::run_view(const OperatorCall& call) {
   if (!reads_.has_stale() || !ProvenanceMap::views_opaque(call)) {
     call.run();
     return;
   }
-  const StorageId viewed = storage_id_of(call.argument(0).toTensor());
+  StorageIdList viewed;
+  append_value_ids(call.argument(0), viewed);
   call.run();
   StorageIdList views;
   for (const c10::IValue& result : call.results()) {
     append_value_ids(result, views);
   }
-  reads_.note_views(viewed, views);
+  reads_.note_operator(viewed, views, std::nullopt);
 }
 
 void ReplayEffects::run_inside(const OperatorCall& call) {

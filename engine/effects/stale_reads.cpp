@@ -50,17 +50,6 @@ void StaleReads::note_operator(std::span<const StorageId> inputs,
   }
 }
 
-void StaleReads::note_views(StorageId viewed, std::span<const StorageId> views) {
-  const auto found = stale_.find(viewed);
-  if (found == stale_.end()) {
-    return;
-  }
-  const std::string message = found->second;
-  for (const StorageId view : views) {
-    stale_.insert_or_assign(view, message);
-  }
-}
-
 void StaleReads::note_save(SlotId slot, StorageId memory) {
   saves_since_operator_.emplace_back(slot, memory);
   if (const auto found = stale_.find(memory); found != stale_.end()) {

@@ -34,8 +34,6 @@ class StaleReads {
   void note_operator(std::span<const StorageId> inputs, std::span<const StorageId> outputs,
                      std::optional<std::string> stale);
 
-  // Views of the object `viewed` have been made, which has no storage that they would share.
-  void note_views(StorageId viewed, std::span<const StorageId> views);
   bool has_stale() const { return !stale_.empty(); }
 
   // A tensor has been saved for backward, by the operator that comes next or by the last one.

@@ -4,8 +4,8 @@
 // Parameters to which a region's code assigns data that it has computed (`set_data()`, `.data =`),
 // such as those of a layer that the first batch initializes. A replay assigns data of its own; at
 // its end the parameters get back what they had, so that an assignment, like a write, happens once.
-// Parameters to which forward assigned data for a while, such as gathered shards, are none of
-// these: what a replay leaves in them stays.
+// Data that forward assigned temporarily, such as gathered shards, is not put back: a replay's
+// data stays.
 #ifndef REPRISE_ENGINE_OUTSIDE_ASSIGNED_DATA_H_
 #define REPRISE_ENGINE_OUTSIDE_ASSIGNED_DATA_H_
 

@@ -156,7 +156,6 @@ void WatchedForward::complete() {
   for (Outside& each : outside) {
     each.is_alive = !each.is_unidentified && each.memory.exists();
   }
-
   left_ = made_.take_alive();
   for (const Input& input : inputs) {
     left_.erase(input.memory.id());

@@ -112,7 +112,8 @@ class WatchedForward {
   const ProvenanceMap::Entry* left_over(StorageId memory) const;
 
   std::span<const Read> reads_of(std::uint32_t op) const;
-  // Lives as long as a replay runs the code.
+  // Returns the guard for a replay, to live while the code runs; none on another thread than
+  // forward's while forward runs.
   std::optional<AssignedData::Guard> guard_assigned() const;
   // Returns the storages that the region has written or made, and that have no bytes now.
   std::vector<StorageId> freed() const;
@@ -127,7 +128,6 @@ class WatchedForward {
   // The versions of tensors from outside that code under a PolicyBypassGuard has read.
   absl::flat_hash_map<StorageId, std::int64_t> hidden_reads;
   WrittenMemory written;
-
   std::vector<RngState> generators;  // before their first draw
   std::vector<at::Generator> drawn;  // generators that random operators have drawn from
   // Their states after each operator that drew from them. See Note [Shared generators].
@@ -150,9 +150,10 @@ class WatchedForward {
   // Returns whether the region may have made the tensor itself, outside the dispatcher, and makes
   // another one in a replay.
   bool is_unidentified(const at::Tensor& tensor) const;
+  // Forward reads a parameter in memory that the region has made, or received as an input.
+  void note_inside(const at::Tensor& parameter);
 
   const std::thread::id thread_ = std::this_thread::get_id();
-  void note_inside(const at::Tensor& parameter);
   AssignedData assigned_;
   bool has_wrappers_ = false;
   const std::uint64_t first_node_;  // the sequence number of the first node of its graph

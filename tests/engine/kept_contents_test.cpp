@@ -36,6 +36,25 @@ class KeptContentsTest : public ConformanceTest {
                                              : PolicyAnswer(CheckpointPolicy::PREFER_RECOMPUTE);
     }};
   }
+
+  // In a scope and in a function: the kept result changes between forward and backward.
+  static void expect_mutation(const std::shared_ptr<ActivationStore>& store,
+                              const std::function<void(const at::Tensor&)>& change,
+                              const char* message) {
+    const at::Tensor x = leaf({4, 6});
+    at::Tensor made;
+    const auto code = [&](const at::Tensor& t) {
+      made = t.detach().sigmoid();
+      return t * (made + 1);
+    };
+    const CheckpointOptions options = saves_sigmoid(store);
+    for (const bool is_function : {false, true}) {
+      const at::Tensor y = is_function ? checkpoint(options, code, x) : in_scope(options, code, x);
+      change(made);
+      EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {x}); },
+                  ThrowsMessage<MutationError>(HasSubstr(message)));
+    }
+  }
 };
 
 // Nothing of it is saved: without regions, the later write reaches no gradient.
@@ -57,19 +76,9 @@ TEST_F(KeptContentsTest, AResultWrittenThroughAPointerInTheRegionIsComputedAgain
 }
 
 TEST_F(KeptContentsTest, AResultWrittenThroughAPointerAfterTheRegionIsAnError) {
-  const at::Tensor x = leaf({4, 6});
-  at::Tensor made;
-  const auto code = [&](const at::Tensor& t) {
-    made = t.detach().sigmoid();
-    return t * (made + 1);
-  };
-  const CheckpointOptions options = saves_sigmoid();
-  for (const bool is_function : {false, true}) {
-    const at::Tensor y = is_function ? checkpoint(options, code, x) : in_scope(options, code, x);
-    made.mutable_data_ptr<float>()[1] = 7;
-    EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {x}); },
-                ThrowsMessage<MutationError>(HasSubstr("was written through a pointer")));
-  }
+  expect_mutation(
+      nullptr, [](const at::Tensor& made) { made.mutable_data_ptr<float>()[1] = 7; },
+      "was written through a pointer");
 }
 
 // A replay in a backward inside the region reads results that forward has just kept.
@@ -87,19 +96,9 @@ TEST_F(KeptContentsTest, AResultWrittenThroughAPointerBeforeABackwardInside) {
 }
 
 TEST_F(KeptContentsTest, AResultChangedBeforeItsStoreHasReadItIsAMutation) {
-  const at::Tensor x = leaf({4, 6});
-  at::Tensor made;
-  const auto code = [&](const at::Tensor& t) {
-    made = t.detach().sigmoid();
-    return t * (made + 1);
-  };
-  const CheckpointOptions options = saves_sigmoid(stores::device());
-  for (const bool is_function : {false, true}) {
-    const at::Tensor y = is_function ? checkpoint(options, code, x) : in_scope(options, code, x);
-    made.add_(1);
-    EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {x}); },
-                ThrowsMessage<MutationError>(HasSubstr("that the policy keeps has been mutated")));
-  }
+  expect_mutation(
+      stores::device(), [](const at::Tensor& made) { made.add_(1); },
+      "that the policy keeps has been mutated");
 }
 
 TEST_F(KeptContentsTest, AnInputPackedAfterAPointerHasWrittenItIsAnError) {

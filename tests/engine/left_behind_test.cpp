@@ -96,16 +96,20 @@ TEST_F(LeftBehindTest, AResultWithItsGraph) {
 }
 
 // A flag on the host decides whether a layer takes its parameters from the data.
+void initialise_once(const at::Tensor& flag, const at::Tensor& bias, const at::Tensor& batch) {
+  if (!flag.item<bool>()) {
+    bias.set_data((-batch.mean(0)).detach());
+    flag.fill_(true);
+  }
+}
+
 TEST_F(LeftBehindTest, ParametersInitialisedFromTheFirstBatch) {
   for (const CheckpointOptions& options : kinds()) {
     const at::Tensor flag = at::zeros({}, at::kBool);
     const at::Tensor bias = at::zeros({4}).requires_grad_();
     const at::Tensor x = leaf({8, 4});
     const auto layer = [&](const at::Tensor& t) {
-      if (!flag.item<bool>()) {
-        bias.set_data((-t.mean(0)).detach());
-        flag.fill_(true);
-      }
+      initialise_once(flag, bias, t);
       return ((t + bias) * t.exp()).tanh();
     };
     const at::Tensor y = checkpoint(options, layer, x);
@@ -126,10 +130,7 @@ TEST_F(LeftBehindTest, ParametersInitialisedFromTheFirstBatchInARegionInside) {
   const at::Tensor bias = at::zeros({4}).requires_grad_();
   const at::Tensor x = leaf({8, 4});
   const auto layer = [&](const at::Tensor& t) {
-    if (!flag.item<bool>()) {
-      bias.set_data((-t.mean(0)).detach());
-      flag.fill_(true);
-    }
+    initialise_once(flag, bias, t);
     return (t * bias).tanh();
   };
   const auto block = [&](const at::Tensor& t) { return checkpoint(layer, layer(t.sin())).exp(); };
