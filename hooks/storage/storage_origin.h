@@ -17,10 +17,12 @@
 #include <optional>
 #include <unordered_map>
 
+#include "reprise/base/export.h"
+
 namespace reprise::hooks_internal {
 
 // Retains only the address of the storage.
-class StorageOrigin {
+class REPRISE_API StorageOrigin {
  public:
   // bytes: of the whole storage, see storage_bytes().
   explicit StorageOrigin(const at::Tensor& bytes);
