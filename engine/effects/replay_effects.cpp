@@ -91,7 +91,11 @@ void ReplayEffects::intercept(const OperatorCall& call) {
       if (!inside_.contains(storage_id_of(tensor))) {
         left_out_.insert(storage_id_of(tensor));
         keep_untouched(tensor);
-        memory_.note_write(traits, tensor);
+        if (disowned_.contains(storage_id_of(tensor))) {
+          memory_.copy_before_write(tensor);
+        } else {
+          memory_.note_write(traits, tensor);
+        }
       }
     });
   }

@@ -146,7 +146,8 @@ std::optional<SlotId> FunctionReplay::next_slot(const at::Tensor& tensor) {
     const bool is_watched = watch_ && std::this_thread::get_id() == thread_;
     const Provenance provenance = is_watched ? watch_->provenance_of(tensor) : 0;
     const MutexLock lock(mutex_);
-    return inputs_inside_.take(group, tensor, provenance);
+    return inputs_inside_.take(group, tensor,
+                               ProvenanceMap::is_opaque(provenance) ? 0 : provenance);
   }
   SlotId slot(count_.fetch_add(1));
   while (inputs_inside_.contains(slot)) {

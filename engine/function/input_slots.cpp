@@ -43,8 +43,8 @@ std::optional<SlotId> InputSlots::take(std::uint32_t group, const at::Tensor& te
     if (saved.is_captured()) {
       return false;  // another tensor from outside
     }
-    return provenance != 0 && saved.provenance() != 0 ? saved.provenance() == provenance
-                                                      : saved.metadata().matches(tensor);
+    return saved.provenance() == provenance &&
+           (provenance != 0 || saved.metadata().matches(tensor));
   });
 }
 

@@ -40,9 +40,22 @@ void ReplayMemory::note_write(const OperatorTraits& traits, const at::Tensor& ta
   const at::NoGradGuard no_grad;
   const InterceptionScope unseen(nullptr);
   const auto length = static_cast<std::int64_t>(target.storage().nbytes());
-  own_.emplace(memory,
-               Own{at::empty({length}, target.options().dtype(at::kByte).requires_grad(false)),
-                   c10::VariableVersion(0), weak_storage_of(target)});
+  hide(target, at::empty({length}, target.options().dtype(at::kByte).requires_grad(false)));
+}
+
+void ReplayMemory::copy_before_write(const at::Tensor& target) {
+  if (const auto own = own_.find(storage_id_of(target)); own != own_.end()) {
+    own->second.version.bump();
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const InterceptionScope unseen(nullptr);
+  hide(target, hooks_internal::storage_bytes(target).clone());
+}
+
+void ReplayMemory::hide(const at::Tensor& target, at::Tensor bytes) {
+  const StorageId memory = storage_id_of(target);
+  own_.emplace(memory, Own{std::move(bytes), c10::VariableVersion(0), weak_storage_of(target)});
   filled_.insert(memory);
 }
 

@@ -41,7 +41,11 @@ class ReplayMemory {
   // An operator is about to write to a tensor from outside: from now on the replay sees memory of
   // its own there, if the region reads what it writes.
   void note_write(const OperatorTraits& traits, const at::Tensor& target);
+  // The same for a tensor of forward's, which forward still reads: from now on the replay sees a
+  // copy of its memory.
+  void copy_before_write(const at::Tensor& target);
   // An operator is about to write to memory that the replay has made.
+
   void note_write_inside(StorageId memory) {
     if (!filled_.contains(memory)) {
       own_.erase(memory);
@@ -68,7 +72,10 @@ class ReplayMemory {
     c10::weak_intrusive_ptr<c10::StorageImpl> hidden;  // prevents the reuse of its address
   };
 
+  void hide(const at::Tensor& target, at::Tensor bytes);
+
   const WrittenMemory* const written_;
+
   std::vector<StorageId> freed_;
   absl::flat_hash_set<StorageId> filled_;
   absl::flat_hash_map<StorageId, Own> own_;

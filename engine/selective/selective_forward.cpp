@@ -48,6 +48,7 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   StorageIdList arguments;
   for (const c10::IValue& argument : call.arguments()) {
     append_storage_ids(argument, arguments);
+    recorder_.note_wrappers(argument);
   }
   if (is_untraced(call) || is_in_backward_inside(backward_)) {
     run_hidden(call, arguments);
@@ -114,7 +115,9 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
       op.inputs.push_back(*id);
     }
   }
+  op.is_inside = InterceptionScope::current() != this;
   op.is_view = traits.is_view;
+
   if (traits.is_inplace_view) {
     op.is_root = true;
     return op;

@@ -56,10 +56,9 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
     return;
   }
   if (is_ahead_of_forward()) {
-    for (const StorageId memory : std::exchange(shared_, {})) {
-      effects_.disown(memory);
-    }
+    disown_shared();
   }
+
   if (is_untraced(call) || is_in_backward_inside(backward_)) {
     check_reads(call);
     effects_.intercept(call);
@@ -86,12 +85,34 @@ bool SelectiveReplay::is_ahead_of_forward() const {
 
 std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> SelectiveReplay::left_stand_ins() const {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> left;
-  for (const auto& [memory, storage] : unset_) {
-    if (!storage.expired()) {
-      left.push_back(storage);
+  for (const auto& [memory, unset] : unset_) {
+    if (!unset.storage.expired() && unset.storage.use_count() > kept_aliases_of(memory)) {
+      left.push_back(unset.storage);
     }
   }
   return left;
+}
+
+std::size_t SelectiveReplay::kept_aliases_of(StorageId memory) const {
+  std::size_t count = 0;
+  if (kept_ != nullptr) {
+    for (const auto& [index, results] : *kept_) {
+      count += static_cast<std::size_t>(
+          std::count_if(results.begin(), results.end(), [memory](const KeptResult& kept) {
+            return kept.alias.defined() && storage_id_of(kept.alias) == memory;
+          }));
+    }
+  }
+  return count;
+}
+
+// What it writes to keeps the contents from before it.
+void SelectiveReplay::note_left_out(const OperatorCall& call) {
+  for (const std::uint32_t index : call.traits.written_arguments) {
+    for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
+      unset_.try_emplace(storage_id_of(tensor), Unset{weak_storage_of(tensor)});
+    });
+  }
 }
 
 void SelectiveReplay::check() const {
@@ -119,7 +140,11 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
   } else if (op.plan == Plan::kCopy) {
     copy(call);
   } else if (only_writes) {
+    if (op.plan == Plan::kDead) {
+      note_left_out(call);
+    }
     effects_.settle();
+
     leave_out(call);
   } else {
     effects_.note_supplied(call);
@@ -174,7 +199,8 @@ void SelectiveReplay::supply(const OperatorCall& call, const ResultList::Range& 
       // The region's code may fill the memory of a factory through a pointer.
       tensor = call.traits.is_factory ? empty_like(metadata) : unset_memory_.tensor_like(metadata);
       effects_.adopt(tensor);
-      unset_.insert_or_assign(storage_id_of(tensor), weak_storage_of(tensor));
+      unset_.insert_or_assign(storage_id_of(tensor),
+                              Unset{weak_storage_of(tensor), /*is_stand_in=*/true});
     }
     ++ordinal;
     return tensor;
@@ -202,7 +228,9 @@ void SelectiveReplay::copy(const OperatorCall& call) {
   effects_.settle();
   const at::Tensor target = call.argument(call.traits.written_arguments[0]).toTensor();
   const at::Tensor kept = kept_tensor(call, 0);
-  if (unset_.erase(storage_id_of(target)) > 0) {
+  if (const auto found = unset_.find(storage_id_of(target));
+      found != unset_.end() && found->second.is_stand_in) {
+    unset_.erase(found);
     UnsetMemory::allocate(target);
   }
   if (target.sizes() != kept.sizes()) {
@@ -285,7 +313,16 @@ void SelectiveReplay::check_reads(const OperatorCall& call) {
   }
 }
 
+// The region's code may write to them, while forward reads them.
+void SelectiveReplay::disown_shared() {
+  for (const StorageId memory : std::exchange(shared_, {})) {
+    effects_.disown(memory);
+  }
+}
+
 void SelectiveReplay::lose_trace(std::string why) {
+  disown_shared();
+
   other_operator_ = std::move(why);
   has_lost_trace_ = true;
   if (!may_lose_trace_) {

@@ -59,10 +59,15 @@ class SelectiveReplay final : public OperatorInterceptor {
   // Returns the `ordinal`th retained tensor of the operator; undefined if there is none.
   at::Tensor kept_tensor(const OperatorCall& call, std::size_t ordinal);
   bool has_all(const TracedOperator& op) const;
+  void note_left_out(const OperatorCall& call);
+  std::size_t kept_aliases_of(StorageId memory) const;
+
   // Forward still runs and has not reached this operator.
   bool is_ahead_of_forward() const;
   void check_reads(const OperatorCall& call);
+  void disown_shared();
   void lose_trace(std::string why);
+
   std::string describe_other_operator(const OperatorCall& call) const;
 
   const OperatorTrace& trace_;
@@ -79,9 +84,13 @@ class SelectiveReplay final : public OperatorInterceptor {
   UnsetMemory unset_memory_;
   // Tensors that have been supplied while forward runs, and that forward still owns.
   std::vector<StorageId> shared_;
-  // Tensors that have been supplied without elements. Weak references prevent the reuse of their
-  // addresses.
-  absl::flat_hash_map<StorageId, c10::weak_intrusive_ptr<c10::StorageImpl>> unset_;
+  // Memory without forward's contents, see Note [Stand-ins].
+  struct Unset {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents the reuse of its address
+    bool is_stand_in = false;                           // otherwise writes to it were left out
+  };
+  absl::flat_hash_map<StorageId, Unset> unset_;
+
   std::optional<std::string> other_operator_;
   std::optional<std::string> mutation_;
 };

@@ -25,6 +25,21 @@ bool TraceRecorder::is_any_needed(const auto& ids) const {
 
 // The region's code may have read, through a pointer, a value that no operator has used and that
 // has been released since.
+// Returns whether a result of the operator, or what it writes in place, is needed: a write does not
+// matter to those that read the value before it.
+bool TraceRecorder::is_needed_after(TracedOperatorId index) const {
+  const TracedOperator& op = trace_.operators[index];
+  return is_any_needed(op.made) ||
+         std::any_of(op.written.begin(), op.written.end(), [this, index](TracedValueId id) {
+           const Value& value = values_[id];
+           return value.is_needed && (!value.last_reader || *value.last_reader > index);
+         });
+}
+
+bool TraceRecorder::is_owned_by_others(const Value& value) const {
+  return is_nested_ || trace_.operators[value.creator].is_inside;
+}
+
 void TraceRecorder::need_dead_ends() {
   for (Value& value : values_) {
     const KeptResult* const result = kept(value);
@@ -32,7 +47,8 @@ void TraceRecorder::need_dead_ends() {
     // A store may hold the memory as well, or a region around this one.
     const bool may_be_dead = (result != nullptr && result->stored) ||
                              value.storage.use_count() <= ours ||
-                             (is_nested_ && value.result.expired());
+                             (is_owned_by_others(value) && value.result.expired());
+
     const bool may_be_read = value.bytes > 0;  // batch-norm allocates nothing on the CPU
     if (may_be_read && !value.is_used && may_be_dead) {
       value.is_needed = true;
@@ -46,21 +62,26 @@ void TraceRecorder::need_dead_ends() {
 // From the last operator to the first: a needed value makes the inputs of its operator needed,
 // unless that operator's results are retained.
 void TraceRecorder::find_needed() {
-  // NOLINTNEXTLINE(modernize-loop-convert): clang 14 cannot read this library's <ranges>
-  for (auto op = trace_.operators.rbegin(); op != trace_.operators.rend(); ++op) {
-    if (op->plan == Plan::kServe &&
-        std::any_of(op->made.begin(), op->made.end(), [this](TracedValueId id) {
+  for (std::size_t i = trace_.operators.size(); i-- > 0;) {
+    const TracedOperatorId index(i);
+    TracedOperator& op = trace_.operators[index];
+
+    if (op.plan == Plan::kServe &&
+        std::any_of(op.made.begin(), op.made.end(), [this](TracedValueId id) {
           return values_[id].is_needed && kept(values_[id]) == nullptr;
         })) {
-      op->plan = Plan::kServePartly;
+      op.plan = Plan::kServePartly;
     }
-    const bool is_run = op->plan == Plan::kRun || op->plan == Plan::kServePartly;
+    const bool is_run = op.plan == Plan::kRun || op.plan == Plan::kServePartly;
     // An operator that uses a view uses the value itself; making the view reads no element.
-    const bool is_view_only = op->is_view && op->made.empty();
-    if (is_run && !is_view_only &&
-        (op->is_root || !op->results || is_any_needed(op->made) || is_any_needed(op->written))) {
-      for (const TracedValueId id : op->inputs) {
-        values_[id].is_needed = true;
+    const bool is_view_only = op.is_view && op.made.empty();
+    if (is_run && !is_view_only && (op.is_root || !op.results || is_needed_after(index))) {
+      for (const TracedValueId id : op.inputs) {
+        Value& value = values_[id];
+        if (!value.is_needed || (value.last_reader && *value.last_reader < index)) {
+          value.is_needed = true;
+          value.last_reader = index;
+        }
       }
     }
   }
@@ -110,12 +131,13 @@ void TraceRecorder::let_go(TracedOperatorId index) {
   TracedOperator& op = trace_.operators[index];
   // Later operators find the shape that the copy leaves.
   const bool is_resizing_copy = op.plan == Plan::kCopy && op.is_resizing;
-  const bool is_needed = is_any_needed(op.made) || is_any_needed(op.written) || is_resizing_copy;
-  if (!is_needed && op.plan == Plan::kCopy) {
-    op.plan = Plan::kSkip;
-  } else if (!is_needed && !op.is_root && !op.is_wait && op.results && op.plan != Plan::kSkip) {
+  const bool is_needed = is_needed_after(index) || is_resizing_copy;
+
+  const bool may_die = op.plan == Plan::kCopy || (!op.is_root && !op.is_wait && op.results);
+  if (!is_needed && may_die && op.plan != Plan::kSkip) {
     op.plan = Plan::kDead;
   }
+
   const auto kept = trace_.mutable_kept().find(index);
   if (kept == trace_.mutable_kept().end()) {
     return;
@@ -183,6 +205,7 @@ void TraceRecorder::put_kept_away() {
 void TraceRecorder::need_everything() {
   for (Value& value : values_) {
     value.is_needed = true;
+    value.last_reader.reset();
   }
   find_needed();
 }

@@ -57,6 +57,12 @@ void TraceRecorder::note_saved(const at::Tensor& tensor) {
   }
 }
 
+void TraceRecorder::note_wrappers(const c10::IValue& value) {
+  for_each_tensor(value, [this](const at::Tensor& tensor) {
+    has_unknown_parts_ = has_unknown_parts_ || is_wrapper_in_cpp(tensor);
+  });
+}
+
 void TraceRecorder::note_saved_memory(StorageId memory) {
   if (const auto id = value_in(memory)) {
     values_[*id].is_needed = true;
@@ -95,12 +101,15 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
              .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
              .storage = tensor.storage().getWeakStorageImpl(),
              .is_needed = is_of_language(tensor),
+             .last_reader = {},
+
              .is_constant = op.is_constant,
              .sample = op.is_constant ? sample_memory(tensor, false) : 0,
              .writers = {},
              .result = WeakTensor(
-                 is_nested_ ? tensor.getIntrusivePtr()
-                            : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>())});
+                 is_nested_ || op.is_inside
+                     ? tensor.getIntrusivePtr()
+                     : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>())});
         value_of_memory_.insert_or_assign(memory, id);
         op.made.push_back(id);
       }

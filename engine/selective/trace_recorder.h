@@ -25,8 +25,10 @@
 // Note [Parts]: a tensor of a class of another language (DTensor, a jagged tensor) has its elements
 // in other tensors. Operators reach the trace with the tensor itself or with its parts: see Note
 // [Python's key]. What autograd saves is the tensor, so that its parts are saved as well; a class
-// that does not name them may have any value of the region as one. Nothing can stand for a result
-// of such a class: its operator is supplied or runs.
+// that does not name them may have any value of the region as one. So may a class of C++ that wraps
+// other tensors, saved or not: its operators read them unseen. Nothing can stand for a result of
+// such a class: its operator is supplied or runs.
+
 #ifndef REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 #define REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 
@@ -68,6 +70,7 @@ class TraceRecorder final : public DecisionTarget,
   void need(StorageId memory);
   // See Note [Parts].
   void note_saved(const at::Tensor& tensor);
+  void note_wrappers(const c10::IValue& value);
 
   // Records the versions of the tensors that the last operator wrote, now that autograd has counted
   // them.
@@ -122,15 +125,16 @@ class TraceRecorder final : public DecisionTarget,
     std::int64_t bytes;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents the reuse of its address
     bool is_needed = false;
-    bool is_saved = false;            // by autograd
-    bool is_used = false;             // by an operator, run again or not
-    bool is_read = false;             // by an operator that a replay may run
-    bool has_earlier_reader = false;  // an operator that did so before a write
-    bool is_constant = false;         // see Note [Constants]
-    MemorySample sample = 0;          // of a constant
-    bool may_follow = true;           // see Note [In place]
+    std::optional<TracedOperatorId> last_reader;  // that needs it; none if it is needed at the end
+    bool is_saved = false;                        // by autograd
+    bool is_used = false;                         // by an operator, run again or not
+    bool is_read = false;                         // by an operator that a replay may run
+    bool has_earlier_reader = false;              // an operator that did so before a write
+    bool is_constant = false;                     // see Note [Constants]
+    MemorySample sample = 0;                      // of a constant
+    bool may_follow = true;                       // see Note [In place]
     std::vector<TracedOperatorId> writers;
-    WeakTensor result;  // that the code has received; only in nested regions
+    WeakTensor result;  // that the code has received; only of nested regions and regions inside
   };
 
   void note_saved_memory(StorageId memory);
@@ -194,10 +198,13 @@ class TraceRecorder final : public DecisionTarget,
   void report(TracedOperatorId index, RegionStats& stats);
   void put_kept_away();
   bool is_any_needed(const auto& ids) const;
+  bool is_needed_after(TracedOperatorId index) const;
+  bool is_owned_by_others(const Value& value) const;
 
   OperatorTrace& trace_;
   PolicyRegion* enclosing_ = nullptr;
   bool is_nested_ = false;  // regions around it may own the results as well
+
   absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
   base_internal::IdVector<TracedValueId, Value> values_;
   std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results

@@ -13,6 +13,7 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/wrapper_tensor.h"
 
 namespace reprise::testing::inputs_inside_test {
 namespace {
@@ -37,19 +38,25 @@ class InputsInsideTest : public ConformanceTest {
     return checkpoint({.replay = ReplayMode::kTape}, code, x);
   }
 
+  static at::Tensor in_place(const Code& code, const at::Tensor& x) { return code(x); }
+
   static std::vector<CheckpointOptions> outer_options() {
-    return {CheckpointOptions{}, CheckpointOptions{.early_stop = false},
+    return {CheckpointOptions{},
+            CheckpointOptions{.early_stop = false},
             CheckpointOptions{.determinism_check = DeterminismCheck::kValues},
             CheckpointOptions{.policy = policies::save_nothing()},
-            CheckpointOptions{.policy = policies::save_everything()}};
+            CheckpointOptions{.policy = policies::save_everything()},
+            CheckpointOptions{.policy = policies::save_everything(), .early_stop = false}};
   }
 
-  // make: the code, with state of its own. In a tape and in a scope inside a function region.
+  // make: the code, with state of its own. In a tape, in a scope and without either inside a
+  // function region.
+
   static void expect_as_plain(const std::function<Code()>& make) {
     const Tensors expected =
         outcome_of([plain = make()](const at::Tensor& x) { return plain(x.sin()).exp(); });
     for (const CheckpointOptions& options : outer_options()) {
-      for (const auto inside : {&in_tape, &in_scope}) {
+      for (const auto inside : {&in_tape, &in_scope, &in_place}) {
         const Code code = make();
         const auto outer = [&](const at::Tensor& x) { return inside(code, x.sin()).exp(); };
         const auto run = [&](const at::Tensor& x) { return checkpoint(options, outer, x); };
@@ -82,6 +89,40 @@ TEST_F(InputsInsideTest, TablesThatForwardHasMade) {
         *table = at::ones({6, 8}).tril();
       }
       return (x * table->clone()).sin().cos();
+    };
+  });
+}
+
+// The replay reads the table as well, which must not be taken for the wrapper.
+TEST_F(InputsInsideTest, TablesThatForwardHasMadeBesideWrappers) {
+  for (const bool has_storage : {true, false}) {
+    expect_as_plain([has_storage] {
+      const auto table = std::make_shared<at::Tensor>();
+      return [=](const at::Tensor& x) {
+        if (!table->defined()) {
+          *table = x.detach().exp();
+        }
+        return from_wrapper(to_wrapper(x * *table, has_storage).sin());
+      };
+    });
+  }
+}
+
+// A policy keeps what the code changes after the backward, and the recomputation in between goes
+// on to make the table.
+TEST_F(InputsInsideTest, TablesMadeInARecomputationAheadOfForward) {
+  expect_as_plain([] {
+    const auto table = std::make_shared<at::Tensor>();
+    return [=](const at::Tensor& x) {
+      const at::Tensor changed = x.detach().cos();
+      const at::Tensor copy = x.detach().requires_grad_();
+      const at::Tensor factor = torch::autograd::grad({(copy.sin() * copy).sum()}, {copy})[0];
+      changed.narrow(0, 0, 2).add_(x.detach().narrow(0, 2, 2));
+      const at::Tensor y = x * factor + changed;
+      if (!table->defined()) {
+        *table = y.detach().exp();
+      }
+      return y * *table;
     };
   });
 }

@@ -7,6 +7,8 @@
 
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/kernel_counter.h"
+#include "tests/testing/wrapper_tensor.h"
 
 namespace reprise::testing::left_behind_test {
 namespace {
@@ -65,6 +67,59 @@ TEST_F(LeftBehindTest, AView) {
     kept = {(h.detach() * 2).select(0, 1)};
     return h.mm(x).tanh();
   });
+}
+
+// The class reads h, which nothing else needs, and no operator tells.
+TEST_F(LeftBehindTest, AResultOfAClassThatWrapsAnother) {
+  for (const bool has_storage : {true, false}) {
+    expect_kept([has_storage](const at::Tensor& x, Tensors& kept) {
+      const at::Tensor h = (x + 1) * 2;
+      kept = {inside_of(to_wrapper(h.detach(), has_storage).sin().exp())};
+      return x.tanh() + h;
+    });
+  }
+}
+
+TEST_F(LeftBehindTest, AWriteThatNothingDependsOn) {
+  expect_kept([](const at::Tensor& x, Tensors& kept) {
+    const at::Tensor h = x.detach() * 2;
+    const at::Tensor y = x * h.exp();
+    h.add_(x.detach().cos());
+    kept = {h};
+    return y;
+  });
+}
+
+// Its arguments are not computed either.
+TEST_F(LeftBehindTest, AWriteForNothingIsLeftOut) {
+  const at::Tensor x = leaf({4, 4});
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor h = t.detach() * 2;
+    const at::Tensor y = t * h.exp();
+    h.index_add_(0, (t.detach().sum(0) * 0).to(at::kLong), t.detach().cos());
+    return y;
+  };
+  const at::Tensor y =
+      checkpoint({.policy = policies::save_nothing(), .early_stop = false}, code, x);
+  const KernelCounter kernels;
+  y.sum().backward();
+  EXPECT_EQ(kernels.count("aten::exp"), 1);
+  EXPECT_EQ(kernels.count("aten::index_add_"), 0);
+  EXPECT_EQ(kernels.count("aten::cos"), 0);
+}
+
+// The region inside owns the number as well, which is read through a pointer.
+TEST_F(LeftBehindTest, ANumberThatARegionInsideRetains) {
+  const at::Tensor x = leaf({4, 4});
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor rows = (t.detach().sum() * 0 + 2).to(at::kLong);
+    return t.narrow(0, 0, *rows.data_ptr<std::int64_t>()).sin().exp();
+  };
+  const CheckpointOptions tape{.policy = policies::save_everything(), .replay = ReplayMode::kTape};
+  const auto outer = [&](const at::Tensor& t) { return checkpoint(tape, code, t.cos()); };
+  const at::Tensor expected = torch::autograd::grad({code(x.cos()).sum()}, {x})[0];
+  const at::Tensor y = checkpoint({.policy = policies::save_nothing()}, outer, x);
+  expect_same_bits(torch::autograd::grad({y.sum()}, {x}), {expected});
 }
 
 TEST_F(LeftBehindTest, DataOfAParameter) {

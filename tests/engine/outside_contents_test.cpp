@@ -15,10 +15,13 @@
 #include "reprise/engine/errors.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/wrapper_tensor.h"
 
 namespace reprise::testing::outside_contents_test {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 using Code = std::function<at::Tensor(const at::Tensor&)>;
 
 class OutsideContentsTest : public ConformanceTest {
@@ -70,6 +73,19 @@ TEST_F(OutsideContentsTest, AnyByteThatAPointerHasChangedIsAnError) {
     bytes[random() % buffer.nbytes()] ^= 1;
     EXPECT_THROW(y.sum().backward(), MutationError);
   }
+}
+
+// The parts of wrappers are others in a recomputation, but memory that is the same is compared.
+TEST_F(OutsideContentsTest, MemoryThatAnAliasHasChangedBesideWrappersIsAnError) {
+  at::Tensor state = at::randn({8});
+  const auto code = [&state](const at::Tensor& x) {
+    return (from_wrapper(to_wrapper(x, /*has_storage=*/true).sin()) + state).sin();
+  };
+  const at::Tensor x = at::randn({6, 8}).requires_grad_();
+  const at::Tensor y = checkpoint(code, x);
+  state.variable_data().fill_(0.25);
+  EXPECT_THAT([&] { y.sum().backward(); },
+              ThrowsMessage<CheckpointError>(HasSubstr("written through a pointer, or an alias")));
 }
 
 TEST_F(OutsideContentsTest, ReadTwiceInForwardAreTwoContents) {

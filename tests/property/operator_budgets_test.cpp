@@ -27,9 +27,6 @@ constexpr std::uint64_t kPrograms = 60;
 
 constexpr int kSteps = 3;
 
-// Until the repairs of budgets are in: runs only where a number of programs is asked for.
-constexpr bool kWaits = true;
-
 class OperatorBudgetsTest : public UnderPolicies {};
 
 struct Tally {
@@ -49,7 +46,7 @@ void compare_steps(std::uint64_t seed, const OperatorProgram& program, Backward 
     ++tally.steps;
     if (got.is_refused) {
       ++tally.refused;
-    } else if (got.is_checkpoint_error && program.may_end_in_error(setting)) {
+    } else if (got.is_checkpoint_error && program.may_end_in_error(setting, /*has_budget=*/true)) {
       ++tally.errors;
     } else {
       ASSERT_EQ(got.error, "");
@@ -58,14 +55,12 @@ void compare_steps(std::uint64_t seed, const OperatorProgram& program, Backward 
         EXPECT_TRUE(bitwise_equal(got.tensors[k], expected.tensors[k])) << "tensor " << k;
       }
     }
+    EXPECT_LE(got.peak_bytes, budget_bytes);
     ASSERT_EQ(live_frames(), 0);
   }
 }
 
 TEST_F(OperatorBudgetsTest, GiveTheSameBitsWithinAnyBudget) {
-  if (kWaits && std::getenv("REPRISE_OPERATOR_PROGRAMS") == nullptr) {
-    GTEST_SKIP() << "waits for the repairs of budgets";
-  }
   const std::uint64_t first = number_from("REPRISE_FIRST_SEED", 0);
   const std::uint64_t count = number_from("REPRISE_OPERATOR_PROGRAMS", kPrograms);
   Tally tally;

@@ -46,19 +46,26 @@ void append(Tensors& to, const Tensors& tensors) {
   }
 }
 
+// Without a copy, which would be made after the step and count in its peak.
+void append_gradients(Tensors& to, const Tensors& gradients) {
+  for (const at::Tensor& gradient : gradients) {
+    to.push_back(gradient.defined() ? gradient.detach() : at::Tensor());
+  }
+}
+
 Tensors gradients_of(const at::Tensor& y, const Tensors& leaves, bool keep, bool create = false) {
   return torch::autograd::grad({y.sum()}, leaves, {}, keep, create, /*allow_unused=*/true);
 }
 
 void create_graph(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
   const Tensors first = gradients_of(y, leaves, true, true);
-  append(found, first);
+  append_gradients(found, first);
   at::Tensor sum = at::zeros({});
   for (const at::Tensor& each : first) {
     sum = each.defined() && each.requires_grad() ? sum + each.tanh().sum() : sum;
   }
   if (sum.requires_grad()) {
-    append(found, torch::autograd::grad({sum}, leaves, {}, false, false, true));
+    append_gradients(found, torch::autograd::grad({sum}, leaves, {}, false, false, true));
   }
 }
 
@@ -67,7 +74,7 @@ void on_another_thread(const at::Tensor& y, const Tensors& leaves, Tensors& foun
   std::thread([&] {
     const auto device = on_named_device();
     try {
-      append(found, gradients_of(y, leaves, false));
+      append_gradients(found, gradients_of(y, leaves, false));
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -87,24 +94,24 @@ void run_backward(Backward kind, const at::Tensor& y, const Tensors& leaves, Ten
       return;
     case Backward::kOneLeafAtATime:
       for (std::size_t i = 0; i < leaves.size(); i += 5) {
-        append(found, gradients_of(y, {leaves[i]}, true));
+        append_gradients(found, gradients_of(y, {leaves[i]}, true));
       }
       return;
     case Backward::kInAGroup: {
       GraphExecGroup group;
       const GraphExecGroupGuard entered(group);
-      append(found, gradients_of(y, leaves, true));
-      append(found, gradients_of(y, leaves, false));
+      append_gradients(found, gradients_of(y, leaves, true));
+      append_gradients(found, gradients_of(y, leaves, false));
       return;
     }
     case Backward::kTwice:
-      append(found, gradients_of(y, leaves, true));
-      append(found, gradients_of(y, leaves, false));
+      append_gradients(found, gradients_of(y, leaves, true));
+      append_gradients(found, gradients_of(y, leaves, false));
       return;
     case Backward::kNever:
       return;
     default:
-      append(found, gradients_of(y, leaves, false));
+      append_gradients(found, gradients_of(y, leaves, false));
   }
 }
 
@@ -114,6 +121,13 @@ bool has_two_forwards(Backward kind) {
 }
 
 // The step: forwards, what the user's code does between, backwards.
+void append_state(const World& world, Tensors& all) {
+  append(all, world.kept());
+  all.push_back(at::detail::getDefaultCPUGenerator().get_state());
+  all.push_back(at::globalContext().defaultGenerator(program_device()).get_state());
+  all.push_back(world.around.generator.get_state().clone());
+}
+
 void run_step(const OperatorProgram& program, World& world, const at::Tensor& x, Backward kind,
               const Setting* setting, MemoryBudget* budget, Found& found) {
   const auto forward = [&](std::size_t round) {
@@ -131,11 +145,11 @@ void run_step(const OperatorProgram& program, World& world, const at::Tensor& x,
   if (kind == Backward::kOfTwoForwards) {
     y = y + other;
   } else if (kind == Backward::kAfterTwoForwards) {
-    append(found.tensors, gradients_of(other, leaves, false));
+    append_gradients(found.tensors, gradients_of(other, leaves, false));
   }
   run_backward(kind, y, leaves, found.tensors);
   if (kind == Backward::kOfTheFirstFirst) {
-    append(found.tensors, gradients_of(other, leaves, false));
+    append_gradients(found.tensors, gradients_of(other, leaves, false));
   }
 }
 
@@ -245,6 +259,7 @@ at::Tensor OperatorProgram::run_steps(World& world, at::Tensor x, std::size_t fr
   at::Tensor made;
   for (std::size_t i = from; i < to; ++i) {
     const Step& step = steps_[i];
+
     const at::Tensor y = step.is_piece ? world.pieces[step.index]->run(x, round * kMostSteps + i)
                                        : families()[step.index].run(world.around, x);
     x = (x * 0.5 + operator_program::fit(y)).tanh();
@@ -323,19 +338,25 @@ Backward OperatorProgram::random_backward(Random& random) const {
   return cannot_create || (!frees && has(&Family::must_be_freed)) ? Backward::kTwice : kind;
 }
 
-bool OperatorProgram::may_end_in_error(const Setting* setting) const {
-  if (setting == nullptr) {
-    return false;
+bool OperatorProgram::may_end_in_error(const Setting* setting, bool has_budget) const {
+  std::vector<Form> forms;
+  if (setting != nullptr) {
+    forms.push_back(setting->form);
+    if (inner_ < steps_.size()) {
+      forms.push_back(setting->inner_form);
+    }
   }
-  const bool has_inner = inner_ < steps_.size();
-  const auto is_function = [](Form form) { return form == Form::kFunction; };
-  const bool has_function =
-      is_function(setting->form) || (has_inner && is_function(setting->inner_form));
-  const bool has_tape =
-      !is_function(setting->form) || (has_inner && !is_function(setting->inner_form));
+  if (has_budget) {
+    forms.push_back(Form::kScope);
+  }
+  const bool has_function = std::count(forms.begin(), forms.end(), Form::kFunction) > 0;
+  const bool has_tape = std::count(forms.begin(), forms.end(), Form::kFunction) <
+                        static_cast<std::ptrdiff_t>(forms.size());
+
+  const bool runs_ahead = has_function && late_write_ && late_write_->has_backward();
   return std::any_of(pieces_.begin(), pieces_.end(), [&](const auto& piece) {
     const AllowedError allowed = row_of(piece.first).allowed_error;
-    return allowed == AllowedError::kAnywhere ||
+    return allowed == AllowedError::kAnywhere || (piece.first == Kind::kWrappers && runs_ahead) ||
            (allowed == AllowedError::kInFunctions && has_function) ||
            (allowed == AllowedError::kInTapes && has_tape);
   });
@@ -366,6 +387,10 @@ Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
   reset_peak_cpu_memory();
   try {
     operator_program::run_step(program, world, x, kind, setting, budget, found);
+    found.peak_bytes = cpu_memory().peak_bytes;
+    // Kept tensors may keep the step alive, and thereby its limit.
+    operator_program::append_state(world, found.tensors);
+
   } catch (const CheckpointError& error) {
     found.error = error.what_without_backtrace();
     found.is_checkpoint_error = true;
@@ -375,14 +400,12 @@ Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
   } catch (const std::exception& error) {
     found.error = error.what();
   }
-  found.peak_bytes = cpu_memory().peak_bytes;
   if (!found.error.empty()) {
+    found.peak_bytes = cpu_memory().peak_bytes;
+
     hooks_internal::release_nodes_of_failed_backward();
   }
-  operator_program::append(found.tensors, world.kept());
-  found.tensors.push_back(at::detail::getDefaultCPUGenerator().get_state());
-  found.tensors.push_back(at::globalContext().defaultGenerator(program_device()).get_state());
-  found.tensors.push_back(world.around.generator.get_state().clone());
+
   synchronize_program_device();
   return found;
 }

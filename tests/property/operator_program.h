@@ -68,8 +68,8 @@ class OperatorProgram {
   Backward random_backward(std::mt19937_64& random) const;
   // Its graph holds itself until a backward frees it: an error in between leaves it behind.
   bool must_be_freed() const { return has(&Family::must_be_freed); }
-  // setting: null for none.
-  bool may_end_in_error(const Setting* setting) const;
+  // setting: null for none. A step within a budget is a tape.
+  bool may_end_in_error(const Setting* setting, bool has_budget = false) const;
   std::string words() const;
 
   // Of forward, in the setting, and of the whole of it with its user's hooks.

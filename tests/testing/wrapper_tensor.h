@@ -3,8 +3,8 @@
 //
 // A tensor that wraps another one, as Python's wrapper subclasses do: its elements are elsewhere,
 // and each operator below autograd runs on what it wraps.
-#ifndef REPRISE_TESTS_PROPERTY_WRAPPER_TENSOR_H_
-#define REPRISE_TESTS_PROPERTY_WRAPPER_TENSOR_H_
+#ifndef REPRISE_TESTS_TESTING_WRAPPER_TENSOR_H_
+#define REPRISE_TESTS_TESTING_WRAPPER_TENSOR_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -22,4 +22,4 @@ at::Tensor from_wrapper(const at::Tensor& wrapper);
 
 }  // namespace reprise::testing
 
-#endif  // REPRISE_TESTS_PROPERTY_WRAPPER_TENSOR_H_
+#endif  // REPRISE_TESTS_TESTING_WRAPPER_TENSOR_H_
