@@ -74,8 +74,8 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     described.hash = ~described.hash;
   }
   compare_reads(call, described);
-  if (change_ && origin == ProvenanceMap::kNone) {
-    origin = new_origin(*change_, Keeping::kForbidden);
+  if (change_) {
+    origin = std::min(origin, new_origin(*change_, Keeping::kForbidden));
   }
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
@@ -230,15 +230,16 @@ std::optional<std::string> ReplayWatch::wrongly_kept() const {
   const bool is_any = std::any_of(origins_.begin(), origins_.end(), is_forbidden);
   const auto* const entry = is_any ? made_.find_alive([&](const ProvenanceMap::Entry& each) {
     return each.origin != ProvenanceMap::kNone && !each.is_left_over &&
-           is_forbidden(origins_[each.origin]);
+           is_forbidden(origin(each.origin));
   })
                                    : nullptr;
-  return entry == nullptr ? std::nullopt : std::optional(origins_[entry->origin].description);
+  return entry == nullptr ? std::nullopt : std::optional(origin(entry->origin).description);
 }
 
 std::uint32_t ReplayWatch::new_origin(std::string description, Keeping keeping) {
   origins_.push_back({std::move(description), keeping});
-  return static_cast<std::uint32_t>(origins_.size() - 1);
+  const auto index = static_cast<std::uint32_t>(origins_.size() - 1);
+  return static_cast<std::uint32_t>(keeping) * kOrigins + index;
 }
 
 std::optional<ReplayWatch::Draw> ReplayWatch::draw_of(const OperatorCall& call) {
@@ -445,7 +446,7 @@ std::string ReplayWatch::origin_of(const at::Tensor& tensor) const {
   if (entry == nullptr || entry->origin == ProvenanceMap::kNone) {
     return "it is another tensor than the one that forward saved here";
   }
-  return origins_[entry->origin].description;
+  return origin(entry->origin).description;
 }
 
 }  // namespace reprise::engine_internal

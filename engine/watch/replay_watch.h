@@ -96,8 +96,18 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
-  enum class Keeping : std::uint8_t { kAllowed, kForbidden, kForbiddenInPlaceOfOutside };
+  // The strictest first.
+  enum class Keeping : std::uint8_t { kForbidden, kForbiddenInPlaceOfOutside, kAllowed };
+  // A reason why tensors differ from forward's.
+  struct Origin {
+    std::string description;
+    Keeping keeping;
+  };
+
+  // Returns its number. What depends on several has the least number, and thereby the strictest.
   std::uint32_t new_origin(std::string description, Keeping keeping = Keeping::kAllowed);
+  const Origin& origin(std::uint32_t number) const { return origins_[number % kOrigins]; }
+
   void note_read_ahead(const ProvenanceMap::Call& described);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
@@ -124,12 +134,10 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   // By generator, each retained.
   absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;
-  // The reasons why tensors differ from forward's.
-  struct Origin {
-    std::string description;
-    Keeping keeping;
-  };
+
+  static constexpr std::uint32_t kOrigins = 1U << 28;  // at most
   std::vector<Origin> origins_;
+
   // From outside, by operators that forward has not reached.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> read_ahead_;
 };

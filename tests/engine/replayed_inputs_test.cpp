@@ -128,7 +128,37 @@ TEST(AccumulatedTest, IsAnErrorInABackwardOfAnEarlierForward) {
   }
 }
 
+// What the average is computed from depends on a buffer that another forward has filled since,
+// which alone would be no error.
+TEST(AccumulatedTest, IsAnErrorBesideABufferThatIsFilledAnew) {
+  for (const bool averages : {true, false}) {
+    const at::Tensor buffer = at::zeros({6});
+    at::Tensor average = at::zeros({6});
+    const Code code = [&](const at::Tensor& t) {
+      buffer.copy_(t.detach().mean(0));
+      const at::Tensor h = t.detach() * buffer;
+      if (averages) {
+        average = average * 0.9 + h.mean(0) * 0.1;
+      }
+      return t.sin().exp();
+    };
+    const auto region = [&code](const at::Tensor& t) {
+      return checkpoint({.early_stop = false}, code, t);
+    };
+    const at::Tensor x = at::linspace(-1, 1, 24).view({4, 6}).requires_grad_();
+    const at::Tensor first = region(x);
+    const at::Tensor second = region(x * 2);
+    if (averages) {
+      EXPECT_THAT([&] { first.sum().backward(); },
+                  ThrowsMessage<CheckpointError>(HasSubstr("computes from the one before")));
+    } else {
+      first.sum().backward();
+    }
+  }
+}
+
 // The recomputation for a backward inside the region, which does not stop early, adds to the
+
 // average before forward does.
 TEST(AccumulatedTest, IsAnErrorInARecomputationThatRunsAheadOfForward) {
   const auto forward = [](bool averages, bool early_stop) {
