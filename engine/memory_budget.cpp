@@ -76,6 +76,7 @@ MemoryBudget::~MemoryBudget() {
         step->end_wait();
       }
     }
+    state_->end_keeping();
   }
 }
 

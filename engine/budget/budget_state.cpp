@@ -14,6 +14,8 @@ namespace {
 // Each has the trace of a step, and what the planner has found.
 constexpr std::size_t kMostKnownSteps = 16;
 
+constexpr std::size_t kMostKeptSteps = 16;  // see Note [Steps without a tape]
+
 // Of which the second gives the times of a warm step.
 constexpr int kRecordings = 2;
 
@@ -45,6 +47,23 @@ void BudgetState::finish(EndedStep step) {
   last_ = step.measured;
   last_bytes_before_ = step.bytes_before;
   learn(std::move(step));
+}
+
+// Steps are destroyed without the lock.
+void BudgetState::keep(std::shared_ptr<BudgetStep> step) {
+  std::shared_ptr<BudgetStep> oldest;
+  const MutexLock lock(mutex_);
+  if (kept_.size() == kMostKeptSteps) {
+    oldest = std::move(kept_.front());
+    kept_.erase(kept_.begin());
+  }
+  kept_.push_back(std::move(step));
+}
+
+void BudgetState::end_keeping() {
+  std::vector<std::shared_ptr<BudgetStep>> kept;
+  const MutexLock lock(mutex_);
+  kept.swap(kept_);
 }
 
 void BudgetState::note_failed_forward(const StepPlan& plan) {

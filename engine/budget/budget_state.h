@@ -37,6 +37,8 @@ struct EndedStep {
   std::optional<StoreRates> rates;  // learnt in it
 };
 
+class BudgetStep;
+
 // Thread-safe.
 class BudgetState {
  public:
@@ -56,6 +58,10 @@ class BudgetState {
   bool is_to_record() const;
 
   void finish(EndedStep step);
+
+  // See Note [Steps without a tape].
+  void keep(std::shared_ptr<BudgetStep> step);
+  void end_keeping();
 
   // Forward of a step that follows this plan has exceeded the budget.
   void note_failed_forward(const StepPlan& plan);
@@ -84,6 +90,7 @@ class BudgetState {
   std::atomic<bool> has_failed_ = false;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
+  std::vector<std::shared_ptr<BudgetStep>> kept_ ABSL_GUARDED_BY(mutex_);  // the latest last
   StoreRates rates_ ABSL_GUARDED_BY(mutex_);
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);
   std::int64_t last_bytes_before_ ABSL_GUARDED_BY(mutex_) = 0;  // of that step

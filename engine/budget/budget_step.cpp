@@ -62,6 +62,10 @@ void BudgetStep::end_forward(bool is_whole) {
     if (has_failed_ && followed_.plan() != nullptr) {
       state_->note_failed_forward(*followed_.plan());
     }
+  } else if (frame_.expired() && end_node_ != first_node_) {
+    transcript_.reset();
+    is_kept_ = true;
+    state_->keep(shared_from_this());
   }
   followed_.end_forward();
 }
@@ -73,7 +77,7 @@ void BudgetStep::end_wait() {
 }
 
 bool BudgetStep::may_begin_backward() const {
-  return !is_in_forward_ && !(is_waiting_ && std::this_thread::get_id() == thread_);
+  return !is_in_forward_ && (is_kept_ || !(is_waiting_ && std::this_thread::get_id() == thread_));
 }
 
 bool BudgetStep::has_made_node(std::uint64_t thread, std::uint64_t sequence) const {
@@ -103,7 +107,7 @@ void BudgetStep::end_work(const Worker& worker) {
   {
     const MutexLock lock(workers_mutex_);
     workers_.erase(std::find(workers_.begin(), workers_.end(), worker));
-    is_last = worker.backward >= 0 && !has_backward();
+    is_last = (worker.backward >= 0 || is_kept_) && !has_backward();
   }
   guard_.release(*this);
   if (is_last && !is_in_forward_) {

@@ -40,6 +40,11 @@ namespace reprise::engine_internal {
 // as nodes that follow may allocate. A backward inside the scope is part of forward. See also
 // Note [A limit belongs to its step].
 //
+// Note [Steps without a tape]: the tape owns its step, and the graph the tape. Where all that a
+// graph saves is a function region's or the user's hooks', or it saves nothing, no tape outlives
+// forward. There is nothing to plan or to evict, but backward allocates: the budget keeps the last
+// few such steps, and a backward is known by the nodes of its graph.
+//
 // Note [Between operators]: what an accelerator allocates is known when it has been allocated. So
 // room is made before each operator and node for what it is known to need, and, if it has taken
 // more, after it. Of an operator that the step's plan does not know, the largest argument is taken
@@ -62,7 +67,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool is_of(const BudgetState& budget) const { return state_.get() == &budget; }
 
   // A backward begins on this thread. Returns whether it may be one through the step that its limit
-  // does not hold for yet.
+  // does not hold for yet, or that reads nothing from its tape.
   bool may_begin_backward() const;
   // Returns whether forward has made the node, in LibTorch's numbers.
   bool has_made_node(std::uint64_t thread, std::uint64_t sequence) const;
@@ -139,6 +144,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
 
   std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> is_waiting_ = false;  // forward, and from then on until backward ends
+  std::atomic<bool> is_kept_ = false;     // by the budget, see Note [Steps without a tape]
   std::uint64_t nodes_thread_ = 0;
   std::uint64_t first_node_ = 0;
   std::atomic<std::uint64_t> end_node_ = UINT64_MAX;

@@ -3,13 +3,17 @@
 //
 // What a budget refuses and what it does not: see Note [A limit belongs to its step].
 #include <atomic>
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "reprise/engine/checkpoint.h"
 #include "reprise/engine/memory_budget.h"
+#include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "tests/engine/budgeted_steps.h"
 
@@ -140,6 +144,46 @@ TEST_F(BudgetLimitsTest, HoldsInALaterBackwardFromItsBeginning) {
                        torch::autograd::grad({sum}, {weight_, big});
                      }),
             3);
+}
+
+// See Note [Steps without a tape]: a function region has all that is saved, or the user's hooks
+// have, or nothing is saved.
+TEST_F(BudgetLimitsTest, HoldsWhereNothingIsOnTheTape) {
+  const at::Tensor big = torch::randn({4 * kRows, 8}).requires_grad_();
+  const auto part = [&] { return big.narrow(0, 0, 4); };
+  const std::vector<std::function<at::Tensor()>> forwards = {
+      [&] { return checkpoint([&](const at::Tensor& x) { return x.narrow(0, 0, 4).sin(); }, big); },
+      [&] {
+        const SavedTensorHooksGuard hooks([](const at::Tensor& t) { return t; },
+                                          [](const at::Tensor& t) { return t; });
+        return part().sin();
+      },
+      [&] { return part() + 1; }};
+  for (std::size_t i = 0; i < forwards.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto root = [&](MemoryBudget& budget) { return within(&budget, forwards[i]); };
+    const auto backward = [&](const at::Tensor& y) {
+      torch::autograd::grad({y}, {big}, {torch::ones({4, 8})}, /*retain_graph=*/true);
+    };
+    EXPECT_EQ(refusals(kMiB, [&](MemoryBudget& budget) { backward(root(budget)); }), 3);
+    EXPECT_EQ(refusals(kMiB,
+                       [&](MemoryBudget& budget) {
+                         const at::Tensor y = root(budget);
+                         const at::Tensor other = torch::ones({kRows, 8});
+                       }),
+              3);
+    // So is a second backward.
+    EXPECT_EQ(refusals(8 * kMiB,
+                       [&](MemoryBudget& budget) {
+                         const at::Tensor y = root(budget);
+                         backward(y);
+                         EXPECT_TRUE(budget.last_step());
+                         const at::Tensor other = torch::ones({kRows, 40});
+                         EXPECT_THROW(backward(y), BudgetExceededError);
+                         hooks_internal::release_nodes_of_failed_backward();
+                       }),
+              0);
+  }
 }
 
 TEST_F(BudgetLimitsTest, HoldsBetweenScopeAndBackward) {
