@@ -55,7 +55,7 @@ void compare_steps(std::uint64_t seed, const OperatorProgram& program, Backward 
         EXPECT_TRUE(bitwise_equal(got.tensors[k], expected.tensors[k])) << "tensor " << k;
       }
     }
-    EXPECT_LE(got.peak_bytes, budget_bytes);
+    EXPECT_LE(got.held_bytes, budget_bytes);
     ASSERT_EQ(live_frames(), 0);
   }
 }

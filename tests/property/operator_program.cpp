@@ -15,6 +15,7 @@
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/store_guard.h"
 #include "tests/property/program_device.h"
+#include "tests/testing/fault.h"
 #include "tests/testing/within_budget.h"
 
 namespace reprise::testing {
@@ -53,8 +54,14 @@ void append_gradients(Tensors& to, const Tensors& gradients) {
   }
 }
 
+// What a step's budget holds for: see Found::held_bytes.
+Tensors backward(const at::Tensor& root, const Tensors& leaves, bool keep, bool create) {
+  const WatchedThread held;
+  return torch::autograd::grad({root}, leaves, {}, keep, create, /*allow_unused=*/true);
+}
+
 Tensors gradients_of(const at::Tensor& y, const Tensors& leaves, bool keep, bool create = false) {
-  return torch::autograd::grad({y.sum()}, leaves, {}, keep, create, /*allow_unused=*/true);
+  return backward(y.sum(), leaves, keep, create);
 }
 
 void create_graph(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
@@ -65,7 +72,7 @@ void create_graph(const at::Tensor& y, const Tensors& leaves, Tensors& found) {
     sum = each.defined() && each.requires_grad() ? sum + each.tanh().sum() : sum;
   }
   if (sum.requires_grad()) {
-    append_gradients(found, torch::autograd::grad({sum}, leaves, {}, false, false, true));
+    append_gradients(found, backward(sum, leaves, false, false));
   }
 }
 
@@ -120,7 +127,6 @@ bool has_two_forwards(Backward kind) {
          kind == Backward::kOfTheFirstFirst;
 }
 
-// The step: forwards, what the user's code does between, backwards.
 void append_state(const World& world, Tensors& all) {
   append(all, world.kept());
   all.push_back(at::detail::getDefaultCPUGenerator().get_state());
@@ -128,8 +134,10 @@ void append_state(const World& world, Tensors& all) {
   all.push_back(world.around.generator.get_state().clone());
 }
 
+// The step: forwards, what the user's code does between, backwards.
 void run_step(const OperatorProgram& program, World& world, const at::Tensor& x, Backward kind,
               const Setting* setting, MemoryBudget* budget, Found& found) {
+  std::optional<WatchedThread> held(std::in_place);
   const auto forward = [&](std::size_t round) {
     return within(budget, [&] { return program.forward(world, x, setting, round); });
   };
@@ -142,6 +150,7 @@ void run_step(const OperatorProgram& program, World& world, const at::Tensor& x,
   for (const auto& piece : world.pieces) {
     piece->between_passes();
   }
+  held.reset();
   if (kind == Backward::kOfTwoForwards) {
     y = y + other;
   } else if (kind == Backward::kAfterTwoForwards) {
@@ -385,12 +394,11 @@ Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
   const at::Tensor x = at::randn({4, 6}).requires_grad_();
   found.start_bytes = cpu_memory().current_bytes;
   reset_peak_cpu_memory();
+  WatchedThread::reset();
   try {
     operator_program::run_step(program, world, x, kind, setting, budget, found);
     found.peak_bytes = cpu_memory().peak_bytes;
-    // Kept tensors may keep the step alive, and thereby its limit.
     operator_program::append_state(world, found.tensors);
-
   } catch (const CheckpointError& error) {
     found.error = error.what_without_backtrace();
     found.is_checkpoint_error = true;
@@ -400,12 +408,10 @@ Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
   } catch (const std::exception& error) {
     found.error = error.what();
   }
+  found.held_bytes = WatchedThread::highest_bytes();
   if (!found.error.empty()) {
-    found.peak_bytes = cpu_memory().peak_bytes;
-
     hooks_internal::release_nodes_of_failed_backward();
   }
-
   synchronize_program_device();
   return found;
 }

@@ -103,7 +103,11 @@ struct Found {
   // CPU bytes: before the run's own tensors were made, before its step, and at its step's peak.
   std::int64_t entry_bytes = 0;
   std::int64_t start_bytes = 0;
-  std::int64_t peak_bytes = 0;
+  std::int64_t peak_bytes = 0;  // if there is no error
+  // The most CPU bytes in use by an allocation of the step's own thread, forwards and between, or
+  // of a thread that runs a backward. Others are not refused (a store's threads, those of a
+  // program, the step's own after the first backward): see Note [A limit belongs to its step].
+  std::int64_t held_bytes = 0;
 };
 
 // budget: null for none; with one, each forward is a scope of it.

@@ -6,6 +6,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -13,6 +14,8 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "reprise/engine/cpu_memory.h"
 
 namespace reprise::testing {
 namespace {
@@ -46,6 +49,17 @@ void observe() {
   is_looking = false;
 }
 
+constinit thread_local int watched = 0;
+constinit std::atomic<std::int64_t> highest{0};
+
+// What other threads allocate and free meanwhile is in one of the two sums at most.
+void note_allocation(std::int64_t bytes_before, std::int64_t bytes) {
+  const std::int64_t now = std::min(bytes_before + bytes, cpu_memory().current_bytes);
+  std::int64_t known = highest.load();
+  while (known < now && !highest.compare_exchange_weak(known, now)) {
+  }
+}
+
 void free_observed(void* context) {
   observe();
   delete static_cast<c10::DataPtr*>(context);
@@ -60,10 +74,10 @@ class FaultyAllocator final : public c10::Allocator {
       C10_THROW_ERROR(OutOfMemoryError, "injected failure of a CPU allocation");
     }
     if (!is_observed.load(std::memory_order_relaxed)) {
-      return inner_->allocate(size);
+      return allocate_watched(size);
     }
     observe();
-    auto* const memory = new c10::DataPtr(inner_->allocate(size));
+    auto* const memory = new c10::DataPtr(allocate_watched(size));
     return {memory->get(), memory, &free_observed, memory->device()};
   }
 
@@ -74,6 +88,15 @@ class FaultyAllocator final : public c10::Allocator {
   }
 
  private:
+  c10::DataPtr allocate_watched(std::size_t size) {
+    const std::int64_t bytes_before = cpu_memory().current_bytes;
+    c10::DataPtr memory = inner_->allocate(size);
+    if (watched > 0 && size > 0) {
+      note_allocation(bytes_before, static_cast<std::int64_t>(size));
+    }
+    return memory;
+  }
+
   c10::Allocator* inner_;
 };
 
@@ -108,6 +131,11 @@ AllocationObserver::~AllocationObserver() {
   look.swap(observer());
   is_observed = false;
 }
+
+WatchedThread::WatchedThread() { ++watched; }
+WatchedThread::~WatchedThread() { --watched; }
+std::int64_t WatchedThread::highest_bytes() { return highest.load(); }
+void WatchedThread::reset() { highest.store(0); }
 
 bool returns_elsewhere(std::function<void()> call) {
   std::promise<void> promise;

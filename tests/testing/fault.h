@@ -42,6 +42,20 @@ class [[nodiscard]] AllocationObserver {
   AllocationObserver& operator=(const AllocationObserver&) = delete;
 };
 
+// While alive, what the calling thread allocates counts in highest_bytes(). Nests.
+class [[nodiscard]] WatchedThread {
+ public:
+  WatchedThread();
+  ~WatchedThread();
+  WatchedThread(const WatchedThread&) = delete;
+  WatchedThread& operator=(const WatchedThread&) = delete;
+
+  // The most bytes of CPU tensors in use that an allocation of a watched thread has led to, since
+  // the last reset.
+  [[nodiscard]] static std::int64_t highest_bytes();
+  static void reset();
+};
+
 // Whether `call` returns on a thread of its own, which shows that no lock that it needs is held
 // here. It is let run on if it does not within 10 s: it must not refer to what may be gone.
 bool returns_elsewhere(std::function<void()> call);
