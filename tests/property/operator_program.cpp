@@ -54,10 +54,12 @@ void append_gradients(Tensors& to, const Tensors& gradients) {
   }
 }
 
-// What a step's budget holds for: see Found::held_bytes.
+// What a step's budget holds for: see Found::held_bytes. grad() would make the gradient of the root
+// before the backward begins.
 Tensors backward(const at::Tensor& root, const Tensors& leaves, bool keep, bool create) {
+  const at::Tensor ones = at::ones_like(root);
   const WatchedThread held;
-  return torch::autograd::grad({root}, leaves, {}, keep, create, /*allow_unused=*/true);
+  return torch::autograd::grad({root}, leaves, {ones}, keep, create, /*allow_unused=*/true);
 }
 
 Tensors gradients_of(const at::Tensor& y, const Tensors& leaves, bool keep, bool create = false) {
