@@ -409,6 +409,8 @@ Found outcome(std::uint64_t seed, const OperatorProgram& program, Backward kind,
     found.is_refused = true;
   } catch (const std::exception& error) {
     found.error = error.what();
+    // TorchScript throws another exception with the message of an operator's.
+    found.is_refused = found.error.find("[memory_budget] a step does not fit") != std::string::npos;
   }
   found.held_bytes = WatchedThread::highest_bytes();
   if (!found.error.empty()) {
