@@ -128,13 +128,15 @@ TEST(AccumulatedTest, IsAnErrorInABackwardOfAnEarlierForward) {
   }
 }
 
-// What the average is computed from depends on a buffer that another forward has filled since,
-// which alone would be no error.
+// What the average is computed from depends on a buffer that forward made and another one has
+// filled since, which alone would be no error.
+
 TEST(AccumulatedTest, IsAnErrorBesideABufferThatIsFilledAnew) {
   for (const bool averages : {true, false}) {
-    const at::Tensor buffer = at::zeros({6});
+        at::Tensor buffer;
     at::Tensor average = at::zeros({6});
     const Code code = [&](const at::Tensor& t) {
+      buffer = buffer.defined() ? buffer : at::zeros({6});
       buffer.copy_(t.detach().mean(0));
       const at::Tensor h = t.detach() * buffer;
       if (averages) {
