@@ -133,7 +133,7 @@ TEST(AccumulatedTest, IsAnErrorInABackwardOfAnEarlierForward) {
 
 TEST(AccumulatedTest, IsAnErrorBesideABufferThatIsFilledAnew) {
   for (const bool averages : {true, false}) {
-        at::Tensor buffer;
+    at::Tensor buffer;
     at::Tensor average = at::zeros({6});
     const Code code = [&](const at::Tensor& t) {
       buffer = buffer.defined() ? buffer : at::zeros({6});
