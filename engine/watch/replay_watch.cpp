@@ -360,7 +360,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
 // forward.
 bool ReplayWatch::is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor) {
   const WatchedForward::Outside& outside = forward_.outside[read.outside];
-  const bool is_comparable = outside.contents != 0 && !outside.is_wrapped &&
+  const bool is_comparable = outside.contents != 0 && !outside.may_be_of_region &&
                              outside.memory.id() == storage_id_of(tensor) && read.writes == 0 &&
                              !memory_.hides(tensor) && !memory_.is_filled(outside.memory.id()) &&
                              read.version == outside.version && is_dense_cpu(tensor);

@@ -97,6 +97,8 @@ class WatchedForward {
     bool is_whole;         // covers its storage
     std::int64_t version;  // at the first read
     bool is_unidentified = false;
+    bool may_be_of_region = false;  // see WatchedForward::may_be_of_region()
+
     bool is_wrapped;
     // Whether it existed when forward ended. Otherwise the region may have made it itself, outside
     // the dispatcher, and makes another one in a replay.
@@ -150,6 +152,9 @@ class WatchedForward {
   // Returns whether the region may have made the tensor itself, outside the dispatcher, and makes
   // another one in a replay.
   bool is_unidentified(const at::Tensor& tensor) const;
+  // The same but for the parts of wrappers, which are in memory from outside if it is the same.
+  bool may_be_of_region(const at::Tensor& tensor) const;
+
   // Forward reads a parameter in memory that the region has made, or received as an input.
   void note_inside(const at::Tensor& parameter);
 
