@@ -45,7 +45,6 @@ class ReplayMemory {
   // copy of its memory.
   void copy_before_write(const at::Tensor& target);
   // An operator is about to write to memory that the replay has made.
-
   void note_write_inside(StorageId memory) {
     if (!filled_.contains(memory)) {
       own_.erase(memory);
@@ -75,7 +74,6 @@ class ReplayMemory {
   void hide(const at::Tensor& target, at::Tensor bytes);
 
   const WrittenMemory* const written_;
-
   std::vector<StorageId> freed_;
   absl::flat_hash_set<StorageId> filled_;
   absl::flat_hash_map<StorageId, Own> own_;

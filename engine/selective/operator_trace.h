@@ -77,25 +77,22 @@ struct TracedOperator {
     kCopy,         // writes in place; its result is retained, and copied
     kSkip,         // writes in place to a value that is retained as of after it
     kDead,         // its results, or what it writes in place, are not needed
-
   };
 
   const c10::OperatorName* name = nullptr;
   std::uint64_t arguments = 0;  // fingerprint of their metadata
   CheckpointPolicy decision = CheckpointPolicy::PREFER_RECOMPUTE;
   Plan plan = Plan::kRun;
-  bool is_view = false;    // a result is in an argument's memory: neither retained nor skipped
-  bool is_root = false;    // to be run whether its results are needed or not
-  bool is_inside = false;  // of a region inside, which may own the results as well
-  bool is_asked = false;   // the policy was asked
-
-  bool is_forced = false;      // `decision` is that of must_save() or must_recompute()
-  bool is_wait = false;        // see Note [Transfers]
-  bool is_in_flight = false;   // its results are
-  bool is_constant = false;    // see Note [Constants]; of a write, if the value was a constant
-  bool is_resizing = false;    // changes the shape of what it writes
-  bool is_lone_write = false;  // to a single value, which is its only result
-
+  bool is_view = false;  // a result is in an argument's memory: neither retained nor skipped
+  bool is_root = false;  // to be run whether its results are needed or not
+  bool has_other_owners = false;  // regions around or inside may own the results as well
+  bool is_asked = false;          // the policy was asked
+  bool is_forced = false;         // `decision` is that of must_save() or must_recompute()
+  bool is_wait = false;           // see Note [Transfers]
+  bool is_in_flight = false;      // its results are
+  bool is_constant = false;       // see Note [Constants]; of a write, if the value was a constant
+  bool is_resizing = false;       // changes the shape of what it writes
+  bool is_lone_write = false;     // to a single value, which is its only result
   absl::InlinedVector<TracedValueId, 3> inputs;
   absl::InlinedVector<TracedValueId, 2> made;  // for each tensor result that is a value of its own
   absl::InlinedVector<TracedValueId, 1> written;  // in place
@@ -105,13 +102,12 @@ struct TracedOperator {
 };
 
 // Note [Stand-ins]: a replay need not compute a result that no saved tensor depends on, and gives
-// the code an empty tensor in its place; nor does it write in place for nothing. Code that keeps a
-// result in a member, a list, or by set_data() would be left with that one, or with one that lacks
-// the write. The replay finds such tensors when the code has ended, as
-
-// they exist, and the code then runs once more, with all operators: the tensors that it keeps hold
-// what forward's held. So does code that runs other operators than in forward, without any
-// influence on the saved tensors, such as the gathers of sharded weights.
+// the code an empty tensor in its place; nor does a replay write in place for nothing. Code that
+// keeps a result in a member, a list, or by set_data() would be left with an empty tensor, or with
+// one that lacks the write. The replay finds such tensors when the code has ended, as they exist,
+// and the code then runs once more, with all operators: the kept tensors hold forward's contents.
+// So does code that runs other operators than in forward, without any influence on the saved
+// tensors, such as the gathers of sharded weights.
 class OperatorTrace {
  public:
   // Per operator, its tensors.

@@ -115,9 +115,8 @@ TracedOperator SelectiveForward::describe(const OperatorCall& call,
       op.inputs.push_back(*id);
     }
   }
-  op.is_inside = InterceptionScope::current() != this;
+  op.has_other_owners = InterceptionScope::current() != this;
   op.is_view = traits.is_view;
-
   if (traits.is_inplace_view) {
     op.is_root = true;
     return op;

@@ -58,7 +58,6 @@ void SelectiveReplay::intercept(const OperatorCall& call) {
   if (is_ahead_of_forward()) {
     disown_shared();
   }
-
   if (is_untraced(call) || is_in_backward_inside(backward_)) {
     check_reads(call);
     effects_.intercept(call);
@@ -106,7 +105,7 @@ std::size_t SelectiveReplay::kept_aliases_of(StorageId memory) const {
   return count;
 }
 
-// What it writes to keeps the contents from before it.
+// The tensors that the call would write to keep their contents.
 void SelectiveReplay::note_left_out(const OperatorCall& call) {
   for (const std::uint32_t index : call.traits.written_arguments) {
     for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
@@ -144,7 +143,6 @@ void SelectiveReplay::replay(const OperatorCall& call, const TracedOperator& op)
       note_left_out(call);
     }
     effects_.settle();
-
     leave_out(call);
   } else {
     effects_.note_supplied(call);
@@ -313,7 +311,7 @@ void SelectiveReplay::check_reads(const OperatorCall& call) {
   }
 }
 
-// The region's code may write to them, while forward reads them.
+// The region's code may write to these tensors, while forward reads them.
 void SelectiveReplay::disown_shared() {
   for (const StorageId memory : std::exchange(shared_, {})) {
     effects_.disown(memory);
@@ -322,7 +320,6 @@ void SelectiveReplay::disown_shared() {
 
 void SelectiveReplay::lose_trace(std::string why) {
   disown_shared();
-
   other_operator_ = std::move(why);
   has_lost_trace_ = true;
   if (!may_lose_trace_) {

@@ -61,13 +61,11 @@ class SelectiveReplay final : public OperatorInterceptor {
   bool has_all(const TracedOperator& op) const;
   void note_left_out(const OperatorCall& call);
   std::size_t kept_aliases_of(StorageId memory) const;
-
   // Forward still runs and has not reached this operator.
   bool is_ahead_of_forward() const;
   void check_reads(const OperatorCall& call);
   void disown_shared();
   void lose_trace(std::string why);
-
   std::string describe_other_operator(const OperatorCall& call) const;
 
   const OperatorTrace& trace_;
@@ -90,7 +88,6 @@ class SelectiveReplay final : public OperatorInterceptor {
     bool is_stand_in = false;                           // otherwise writes to it were left out
   };
   absl::flat_hash_map<StorageId, Unset> unset_;
-
   std::optional<std::string> other_operator_;
   std::optional<std::string> mutation_;
 };

@@ -25,8 +25,8 @@ bool TraceRecorder::is_any_needed(const auto& ids) const {
 
 // The region's code may have read, through a pointer, a value that no operator has used and that
 // has been released since.
-// Returns whether a result of the operator, or what it writes in place, is needed: a write does not
-// matter to those that read the value before it.
+// Returns whether a result of the operator, or the outcome of its write in place, is needed.
+// Operators that read the value before the write do not need the write.
 bool TraceRecorder::is_needed_after(TracedOperatorId index) const {
   const TracedOperator& op = trace_.operators[index];
   return is_any_needed(op.made) ||
@@ -36,19 +36,14 @@ bool TraceRecorder::is_needed_after(TracedOperatorId index) const {
          });
 }
 
-bool TraceRecorder::is_owned_by_others(const Value& value) const {
-  return is_nested_ || trace_.operators[value.creator].is_inside;
-}
-
 void TraceRecorder::need_dead_ends() {
   for (Value& value : values_) {
     const KeptResult* const result = kept(value);
     const std::size_t ours = result != nullptr && result->alias.defined() ? 1 : 0;
     // A store may hold the memory as well, or a region around this one.
-    const bool may_be_dead = (result != nullptr && result->stored) ||
-                             value.storage.use_count() <= ours ||
-                             (is_owned_by_others(value) && value.result.expired());
-
+    const bool may_be_dead =
+        (result != nullptr && result->stored) || value.storage.use_count() <= ours ||
+        (trace_.operators[value.creator].has_other_owners && value.result.expired());
     const bool may_be_read = value.bytes > 0;  // batch-norm allocates nothing on the CPU
     if (may_be_read && !value.is_used && may_be_dead) {
       value.is_needed = true;
@@ -65,7 +60,6 @@ void TraceRecorder::find_needed() {
   for (std::size_t i = trace_.operators.size(); i-- > 0;) {
     const TracedOperatorId index(i);
     TracedOperator& op = trace_.operators[index];
-
     if (op.plan == Plan::kServe &&
         std::any_of(op.made.begin(), op.made.end(), [this](TracedValueId id) {
           return values_[id].is_needed && kept(values_[id]) == nullptr;
@@ -132,12 +126,10 @@ void TraceRecorder::let_go(TracedOperatorId index) {
   // Later operators find the shape that the copy leaves.
   const bool is_resizing_copy = op.plan == Plan::kCopy && op.is_resizing;
   const bool is_needed = is_needed_after(index) || is_resizing_copy;
-
   const bool may_die = op.plan == Plan::kCopy || (!op.is_root && !op.is_wait && op.results);
   if (!is_needed && may_die && op.plan != Plan::kSkip) {
     op.plan = Plan::kDead;
   }
-
   const auto kept = trace_.mutable_kept().find(index);
   if (kept == trace_.mutable_kept().end()) {
     return;

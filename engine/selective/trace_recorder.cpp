@@ -82,6 +82,7 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
                                  const StorageIdList& arguments) {
   const TracedOperatorId index = trace_.operators.next_id();
   op.results = trace_.results.append(results);
+  op.has_other_owners = op.has_other_owners || is_nested_;
   bool shares_memory = false;  // then a retained one would be separated from the other
   std::uint32_t ordinal = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -102,12 +103,11 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
              .storage = tensor.storage().getWeakStorageImpl(),
              .is_needed = is_of_language(tensor),
              .last_reader = {},
-
              .is_constant = op.is_constant,
              .sample = op.is_constant ? sample_memory(tensor, false) : 0,
              .writers = {},
              .result = WeakTensor(
-                 is_nested_ || op.is_inside
+                 op.has_other_owners
                      ? tensor.getIntrusivePtr()
                      : c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>())});
         value_of_memory_.insert_or_assign(memory, id);

@@ -28,7 +28,6 @@
 // that does not name them may have any value of the region as one. So may a class of C++ that wraps
 // other tensors, saved or not: its operators read them unseen. Nothing can stand for a result of
 // such a class: its operator is supplied or runs.
-
 #ifndef REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 #define REPRISE_ENGINE_SELECTIVE_TRACE_RECORDER_H_
 
@@ -134,7 +133,7 @@ class TraceRecorder final : public DecisionTarget,
     MemorySample sample = 0;                      // of a constant
     bool may_follow = true;                       // see Note [In place]
     std::vector<TracedOperatorId> writers;
-    WeakTensor result;  // that the code has received; only of nested regions and regions inside
+    WeakTensor result;  // that the code has received; only if there may be other owners
   };
 
   void note_saved_memory(StorageId memory);
@@ -199,12 +198,10 @@ class TraceRecorder final : public DecisionTarget,
   void put_kept_away();
   bool is_any_needed(const auto& ids) const;
   bool is_needed_after(TracedOperatorId index) const;
-  bool is_owned_by_others(const Value& value) const;
 
   OperatorTrace& trace_;
   PolicyRegion* enclosing_ = nullptr;
   bool is_nested_ = false;  // regions around it may own the results as well
-
   absl::flat_hash_map<StorageId, TracedValueId> value_of_memory_;
   base_internal::IdVector<TracedValueId, Value> values_;
   std::vector<std::pair<TracedOperatorId, std::uint32_t>> written_now_;  // kept results

@@ -104,7 +104,8 @@ class ReplayWatch final : public OperatorInterceptor {
     Keeping keeping;
   };
 
-  // Returns its number. What depends on several has the least number, and thereby the strictest.
+  // Returns its number. Of several reasons a tensor has the one with the least number, which is
+  // among the strictest.
   std::uint32_t new_origin(std::string description, Keeping keeping = Keeping::kAllowed);
   const Origin& origin(std::uint32_t number) const { return origins_[number % kOrigins]; }
 
@@ -137,7 +138,6 @@ class ReplayWatch final : public OperatorInterceptor {
 
   static constexpr std::uint32_t kOrigins = 1U << 28;  // at most
   std::vector<Origin> origins_;
-
   // From outside, by operators that forward has not reached.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> read_ahead_;
 };

@@ -81,15 +81,17 @@ bool WatchedForward::Outside::differs_from(const at::Tensor& tensor) const {
 }
 
 bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
-  // The tensors in which those of other classes have their elements are others in a replay.
-  return (has_wrappers_ && !ProvenanceMap::is_parameter(tensor)) || may_be_of_region(tensor);
+  return may_be_of_wrapper(tensor) || may_be_of_region(tensor);
+}
+
+bool WatchedForward::may_be_of_wrapper(const at::Tensor& tensor) const {
+  return has_wrappers_ && !ProvenanceMap::is_parameter(tensor);
 }
 
 bool WatchedForward::may_be_of_region(const at::Tensor& tensor) const {
   if (tensor.has_storage() && is_non_owning(tensor)) {
     return true;
   }
-
   const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
   const torch::autograd::Node* const node = meta == nullptr ? nullptr : meta->grad_fn_.get();
   if (node == nullptr) {
@@ -280,8 +282,8 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
         forward_.number_of_outside_.try_emplace(storage_id_of(*tensor), next);
     if (is_new) {
       WatchedForward::Outside& added = forward_.outside.emplace_back(*tensor);
-      added.is_unidentified = forward_.is_unidentified(*tensor);
       added.may_be_of_region = forward_.may_be_of_region(*tensor);
+      added.is_unidentified = added.may_be_of_region || forward_.may_be_of_wrapper(*tensor);
     }
     const bool is_written =
         has_targets && is_dense_cpu(*tensor) && forward_.written.contains(storage_id_of(*tensor));

@@ -98,7 +98,6 @@ class WatchedForward {
     std::int64_t version;  // at the first read
     bool is_unidentified = false;
     bool may_be_of_region = false;  // see WatchedForward::may_be_of_region()
-
     bool is_wrapped;
     // Whether it existed when forward ended. Otherwise the region may have made it itself, outside
     // the dispatcher, and makes another one in a replay.
@@ -149,10 +148,11 @@ class WatchedForward {
   absl::flat_hash_map<StorageId, ProvenanceMap::Entry> left_;  // when forward has ended
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
-  // Returns whether the region may have made the tensor itself, outside the dispatcher, and makes
-  // another one in a replay.
+  // Returns whether a replay may have another tensor in place of this one: one of both below.
   bool is_unidentified(const at::Tensor& tensor) const;
-  // The same but for the parts of wrappers, which are in memory from outside if it is the same.
+  // Returns whether a tensor of a class of C++ may have its elements in this one.
+  bool may_be_of_wrapper(const at::Tensor& tensor) const;
+  // Returns whether the region may have made the tensor itself, outside the dispatcher.
   bool may_be_of_region(const at::Tensor& tensor) const;
 
   // Forward reads a parameter in memory that the region has made, or received as an input.

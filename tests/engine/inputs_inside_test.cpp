@@ -51,7 +51,6 @@ class InputsInsideTest : public ConformanceTest {
 
   // make: the code, with state of its own. In a tape, in a scope and without either inside a
   // function region.
-
   static void expect_as_plain(const std::function<Code()>& make) {
     const Tensors expected =
         outcome_of([plain = make()](const at::Tensor& x) { return plain(x.sin()).exp(); });

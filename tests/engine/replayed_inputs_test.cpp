@@ -130,7 +130,6 @@ TEST(AccumulatedTest, IsAnErrorInABackwardOfAnEarlierForward) {
 
 // What the average is computed from depends on a buffer that forward made and another one has
 // filled since, which alone would be no error.
-
 TEST(AccumulatedTest, IsAnErrorBesideABufferThatIsFilledAnew) {
   for (const bool averages : {true, false}) {
     at::Tensor buffer;
@@ -160,7 +159,6 @@ TEST(AccumulatedTest, IsAnErrorBesideABufferThatIsFilledAnew) {
 }
 
 // The recomputation for a backward inside the region, which does not stop early, adds to the
-
 // average before forward does.
 TEST(AccumulatedTest, IsAnErrorInARecomputationThatRunsAheadOfForward) {
   const auto forward = [](bool averages, bool early_stop) {

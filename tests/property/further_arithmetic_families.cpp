@@ -130,7 +130,6 @@ std::vector<Family> in_place() {
        }},
       // Vectors without gaps: matrix-vector products of hooks' copies may be rounded otherwise.
       {"addr_", [](S& s, const T& x) { return (x + 1).addr_(x.mean(1), s.bias, 0.5, 0.3); }},
-
       {"div_ with rounding", [](S&, const T& x) { return (x * 4).div_(0.3, "floor").mul_(x); }},
       {"swapdims_", [](S&, const T& x) { return (x + 1).swapdims_(0, 1).mul_(0.5).t_().sin(); }},
       {"copy_ of another dtype",

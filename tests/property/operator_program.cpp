@@ -270,7 +270,6 @@ at::Tensor OperatorProgram::run_steps(World& world, at::Tensor x, std::size_t fr
   at::Tensor made;
   for (std::size_t i = from; i < to; ++i) {
     const Step& step = steps_[i];
-
     const at::Tensor y = step.is_piece ? world.pieces[step.index]->run(x, round * kMostSteps + i)
                                        : families()[step.index].run(world.around, x);
     x = (x * 0.5 + operator_program::fit(y)).tanh();
@@ -360,9 +359,9 @@ bool OperatorProgram::may_end_in_error(const Setting* setting, bool has_budget) 
   if (has_budget) {
     forms.push_back(Form::kScope);
   }
-  const bool has_function = std::count(forms.begin(), forms.end(), Form::kFunction) > 0;
-  const bool has_tape = std::count(forms.begin(), forms.end(), Form::kFunction) <
-                        static_cast<std::ptrdiff_t>(forms.size());
+  const auto functions = std::count(forms.begin(), forms.end(), Form::kFunction);
+  const bool has_function = functions > 0;
+  const bool has_tape = functions < static_cast<std::ptrdiff_t>(forms.size());
 
   const bool runs_ahead = has_function && late_write_ && late_write_->has_backward();
   return std::any_of(pieces_.begin(), pieces_.end(), [&](const auto& piece) {
