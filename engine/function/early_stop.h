@@ -87,9 +87,8 @@ class StopBeforeOperator final : public OperatorInterceptor {
                        std::uint64_t provenance) override {
     next_->note_recomputed(tensor, saved, provenance);
   }
-  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
-                          const at::Tensor& target) override {
-    return next_->state_before(call, argument, element, target);
+  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override {
+    return next_->state_before(call, argument);
   }
 
  private:

@@ -138,11 +138,6 @@ bool is_in_backward_inside(int backward) noexcept {
   return now != backward && (now >= 0 || OperatorThread::current().scopes > 0);
 }
 
-at::Tensor OperatorInterceptor::state_before(const OperatorCall&, std::uint32_t, std::uint32_t,
-                                             const at::Tensor& target) {
-  return target;
-}
-
 InterceptionScope::InterceptionScope(OperatorInterceptor* interceptor)
     : thread_(OperatorThread::current()),
       previous_(thread_.interceptor),

@@ -80,11 +80,12 @@ class OperatorInterceptor {
   virtual void note_recomputed(const at::Tensor& /*tensor*/, const void* /*saved*/,
                                std::uint64_t /*provenance*/) {}
 
-  // Returns the contents that the operator, which is about to run, should find in `target`, a
-  // tensor that it writes to: number `element` of argument `argument`. In a replay the two differ
-  // from the present contents. The result must not be modified.
-  virtual at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
-                                  std::uint32_t element, const at::Tensor& target);
+  // Returns the contents that the operator, which is about to run, finds in a tensor that it reads
+  // or writes to, if they are not the present ones, as in a replay; otherwise an undefined tensor.
+  // Must not be modified. A region that begins inside a replay records these.
+  virtual at::Tensor state_before(const OperatorCall& /*call*/, const at::Tensor& /*argument*/) {
+    return {};
+  }
 };
 
 // Returns the sequence number of autograd's next node on this thread at the time of the last
@@ -105,11 +106,10 @@ inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
   }
 }
 
-// Returns state_before() of the next interceptor; without one, the target itself.
-inline at::Tensor state_before(const OperatorCall& call, std::uint32_t argument,
-                               std::uint32_t element, const at::Tensor& target,
+// Returns state_before() of the next interceptor, if there is one.
+inline at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument,
                                OperatorInterceptor* next) {
-  return next == nullptr ? target : next->state_before(call, argument, element, target);
+  return next == nullptr ? at::Tensor() : next->state_before(call, argument);
 }
 
 // While alive, passes the operators of this thread to `interceptor` and to no other; to none, if it

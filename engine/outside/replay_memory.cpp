@@ -12,6 +12,16 @@
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+at::Tensor alias_in(const at::Tensor& bytes, const at::Tensor& tensor,
+                    const c10::VariableVersion& version) {
+  at::Tensor alias = hooks_internal::detached_alias(tensor, version, /*may_change_metadata=*/true);
+  alias.unsafeGetTensorImpl()->set_storage_keep_dtype(bytes.storage());
+  return alias;
+}
+
+}  // namespace
 
 void ReplayMemory::start(std::vector<StorageId> freed) { freed_ = std::move(freed); }
 
@@ -79,10 +89,16 @@ at::Tensor ReplayMemory::seen(const at::Tensor& tensor) const {
   if (own == own_.end()) {
     return tensor;
   }
-  at::Tensor alias = hooks_internal::detached_alias(tensor, own->second.version,
-                                                    /*may_change_metadata=*/true);
-  alias.unsafeGetTensorImpl()->set_storage_keep_dtype(own->second.bytes.storage());
-  return alias;
+  return alias_in(own->second.bytes, tensor, own->second.version);
+}
+
+at::Tensor ReplayMemory::seen_by_read(const at::Tensor& tensor, std::uint32_t writes) const {
+  if (filled_.contains(storage_id_of(tensor))) {
+    return hides(tensor) ? seen(tensor) : at::Tensor();
+  }
+  const at::Tensor contents =
+      written_ == nullptr ? at::Tensor() : written_->contents(storage_id_of(tensor), writes);
+  return contents.defined() ? alias_in(contents, tensor, c10::VariableVersion(0)) : at::Tensor();
 }
 
 }  // namespace reprise::engine_internal

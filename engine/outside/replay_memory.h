@@ -63,6 +63,9 @@ class ReplayMemory {
   bool hides_any() const { return !own_.empty(); }
   // Returns the tensor as the replay sees it: itself, or an alias without graph.
   at::Tensor seen(const at::Tensor& tensor) const;
+  // Returns the same for the contents that note_read() would find; undefined if they are the
+  // present ones.
+  at::Tensor seen_by_read(const at::Tensor& tensor, std::uint32_t writes) const;
 
  private:
   struct Own {

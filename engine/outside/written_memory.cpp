@@ -23,6 +23,19 @@ void WrittenMemory::note_write(const OperatorTraits& traits, const at::Tensor& t
   ++memory.writes;
 }
 
+void WrittenMemory::note_state(const at::Tensor& tensor, const at::Tensor& state) {
+  if (!ProvenanceMap::is_followed(tensor)) {
+    return;
+  }
+  const auto [found, is_new] = memories_.try_emplace(
+      storage_id_of(tensor), Memory{weak_storage_of(tensor), /*is_refilled=*/false});
+  Memory& memory = found->second;
+  const bool is_of_storage = state.storage().nbytes() == tensor.storage().nbytes();
+  if (is_of_storage && (memory.copies.empty() || memory.copies.back().first < memory.writes)) {
+    copy(memory, state);
+  }
+}
+
 std::uint32_t WrittenMemory::note_read(const at::Tensor& tensor) {
   const auto found = memories_.empty() ? memories_.end() : memories_.find(storage_id_of(tensor));
   if (found == memories_.end()) {

@@ -39,6 +39,9 @@ class WrittenMemory {
 
   // An operator is about to write. was_read: the region has read the memory, before it wrote to it.
   void note_write(const OperatorTraits& traits, const at::Tensor& target, bool was_read);
+  // An operator of a region inside a replay is about to read the tensor, in which it finds other
+  // contents than the present ones: see OperatorInterceptor::state_before().
+  void note_state(const at::Tensor& tensor, const at::Tensor& state);
   // An operator is about to read. Returns the number of writes to the memory so far.
   std::uint32_t note_read(const at::Tensor& tensor);
 

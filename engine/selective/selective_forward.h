@@ -37,9 +37,8 @@ class SelectiveForward final : public OperatorInterceptor {
       next_->note_recomputed(tensor, saved, provenance);
     }
   }
-  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
-                          const at::Tensor& target) override {
-    return engine_internal::state_before(call, argument, element, target, next_);
+  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override {
+    return engine_internal::state_before(call, argument, next_);
   }
 
  private:

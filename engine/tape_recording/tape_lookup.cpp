@@ -52,13 +52,27 @@ bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
           std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0);
 }
 
+// state: see OperatorInterceptor::state_before(). Of the tensor alone, or of its storage.
+bool is_of_whole_storage(const at::Tensor& state, const at::Tensor& tensor) {
+  return is_dense(tensor) && state.storage().nbytes() == tensor.storage().nbytes() &&
+         state.storage_offset() == tensor.storage_offset();
+}
+
+// Of the storage, if all of it is known.
+at::Tensor contents_of(const at::Tensor& tensor, const at::Tensor& state) {
+  if (!state.defined()) {
+    return is_dense(tensor) ? flat(tensor) : tensor;
+  }
+  return is_of_whole_storage(state, tensor) ? flat(state) : state;
+}
+
 bool is_whole_storage(const at::Tensor& tensor) {
   return tensor.nbytes() == tensor.storage().nbytes();
 }
 
 }  // namespace
 
-TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
+TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::Tensor& state) {
   const bool is_storage = is_dense(tensor);
   const StorageId memory =
       is_storage ? storage_id_of(tensor) : static_cast<StorageId>(tensor.unsafeGetTensorImpl());
@@ -68,10 +82,11 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use) {
   }
   const bool is_outside = known == nullptr || known->is_outside;
   const bool is_statistic = use == Use::kReadStatistics && is_outside;
-  const bool is_copied = is_statistic || (is_storage && is_read(use) && reads_non_owning(tensor)) ||
+  const bool is_copied = is_statistic || (is_outside && state.defined()) ||
+                         (is_storage && is_read(use) && reads_non_owning(tensor)) ||
                          (is_storage && is_outside && use == Use::kRead && is_to_be_copied(tensor));
   const TapeValueId value =
-      is_copied ? copy_non_owning(memory, tensor, known)
+      is_copied ? copy_non_owning(memory, tensor, state, known)
                 : value_of(memory, tensor, known, use == Use::kReadStatistics ? Use::kRead : use);
   Found found{{value, is_storage ? tables_.geometry_of(tensor) : GeometryId()}, memory};
   TapeValues::Info& info = values_[value];
@@ -151,19 +166,26 @@ TapeValueId TapeLookup::replace(TapeValueId was, StorageId memory, const at::Ten
   return now;
 }
 
+void TapeLookup::copy(Tape::Given& given, const at::Tensor& tensor, const at::Tensor& state) {
+  given.why = Why::kCopied;
+  given.parameter.reset();
+  given.kept = KeptResult(TapeValues::copy_of(contents_of(tensor, state)));
+  const bool is_of_view = state.defined() && !is_of_whole_storage(state, tensor);
+  given.geometry = !is_dense(tensor) ? GeometryId()
+                                     : tables_.geometry_of(is_of_view ? tensor : given.kept.alias);
+}
+
 TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tensor,
-                                        const TapeValues::Memory* known) {
-  const at::Tensor now = flat(tensor);
+                                        const at::Tensor& state, const TapeValues::Memory* known) {
   if (known != nullptr) {
     const Tape::Given* const was = values_.input(known->current);
-    if (was != nullptr && was->why == Why::kCopied && is_same_memory(was->kept.alias, now)) {
+    if (was != nullptr && was->why == Why::kCopied &&
+        is_same_memory(was->kept.alias, contents_of(tensor, state))) {
       return known->current;
     }
   }
   const TapeValueId value = values_.add_input(memory, tensor, Why::kCopied);
-  Tape::Given& copied = *values_.input(value);
-  copied.kept = KeptResult(TapeValues::copy_of(now));
-  copied.geometry = tables_.geometry_of(now);
+  copy(*values_.input(value), tensor, state);
   return value;
 }
 
@@ -177,10 +199,7 @@ void TapeLookup::copy_state(TapeValueId value, const at::Tensor& tensor) {
     return;  // compared by version when a replay reads it
   }
   state_bytes_left_ -= bytes;
-  given.why = Why::kCopied;
-  given.parameter.reset();
-  given.kept = KeptResult(TapeValues::copy_of(flat(tensor)));
-  given.geometry = tables_.geometry_of(given.kept.alias);
+  copy(given, tensor, {});
 }
 
 TapeValueId TapeLookup::check_unchanged(TapeValueId value, StorageId memory,

@@ -62,7 +62,10 @@ class TapeLookup {
         pending_writes_(pending_writes),
         state_bytes_left_(state_limit_bytes) {}
 
-  Found find(const at::Tensor& tensor, Use use);
+  // state: of a tensor that is read; see OperatorInterceptor::state_before().
+  Found find(const at::Tensor& tensor, Use use, const at::Tensor& state);
+  // Has replays receive a copy of the tensor's storage, or of `state`, if it is defined.
+  void copy(Tape::Given& given, const at::Tensor& tensor, const at::Tensor& state);
 
   // Returns 0 for memory that cannot be sampled.
   static MemorySample sample_of(const at::Tensor& tensor, bool of_all_bytes) {
@@ -76,7 +79,7 @@ class TapeLookup {
   // An operator reads the input: replays compare it.
   void note_sample(TapeValueId value, const at::Tensor& tensor);
   // The owner of the memory may write to it or free it unseen: each state of it is copied.
-  TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor,
+  TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor, const at::Tensor& state,
                               const TapeValues::Memory* known);
   // Memory from outside that the region has changed, and that an operator reads now: it will change
   // again in the next run of the region's code.

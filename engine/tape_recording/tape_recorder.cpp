@@ -145,13 +145,14 @@ void TapeRecorder::note_versions() {
   values_.advance_frontier(/*is_over=*/false);
 }
 
-TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use) {
+TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use,
+                                        const at::Tensor& state) {
   const bool is_within = use == Use::kRead && !targets_now_.empty() &&
                          std::any_of(targets_now_.begin(), targets_now_.end(),
                                      [memory = TapeValues::key_of(tensor)](const Written& target) {
                                        return target.memory == memory;
                                      });
-  const TapeLookup::Found found = lookup_.find(tensor, is_within ? Use::kCopiedWithin : use);
+  const TapeLookup::Found found = lookup_.find(tensor, is_within ? Use::kCopiedWithin : use, state);
   if (found.is_first_read) {
     read_now_.push_back(found.tensor.value);
   }
@@ -247,7 +248,9 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
     }
     return;
   }
-  const auto [found, of_tensor, is_first_read] = look_up(tensor, use);
+  const at::Tensor state =
+      TapeLookup::is_read(use) ? engine_internal::state_before(call, tensor, next_) : at::Tensor();
+  const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
   memory.push_back(of_tensor);
   values_[found.value].is_statistics = false;
   const bool is_first = tape_.arguments.size() == first_argument_now_;

@@ -72,9 +72,8 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
       next_->note_recomputed(tensor, saved, provenance);
     }
   }
-  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
-                          const at::Tensor& target) override {
-    return engine_internal::state_before(call, argument, element, target, next_);
+  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override {
+    return engine_internal::state_before(call, argument, next_);
   }
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
@@ -115,7 +114,8 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
                              const Tape::Tensor& recorded) const;
 
   // Storages and values.
-  TapeLookup::Found look_up(const at::Tensor& tensor, Use use);
+  // state: see OperatorInterceptor::state_before().
+  TapeLookup::Found look_up(const at::Tensor& tensor, Use use, const at::Tensor& state = {});
   void note_versions();
   void note_final_versions();
 
@@ -144,7 +144,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void prepare_refill(const OperatorCall& call, Written& write);
   void prepare_write_outside(const OperatorCall* call, const Written& write, bool is_run_again,
                              bool is_read_by_it);
-  at::Tensor state_of(const OperatorCall& call, const Written& write);
   void prepare_write_inside(const Written& write);
   void prepare_stored(const Written& write);
   bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,

@@ -98,17 +98,9 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
                                                               write.before) != saved_now_.end();
   const bool is_read = values_[write.before].is_read && !is_saved_for_later;
   if (is_read || (is_run_again && is_read_by_it)) {
-    before.why = Why::kCopied;
-    before.parameter.reset();
-    const at::Tensor state = call == nullptr ? write.tensor : state_of(*call, write);
-    if (!state.is_same(write.tensor)) {  // in the replay of an enclosing region
-      before.kept = KeptResult(TapeValues::copy_of(state));
-      before.geometry = tables_.geometry_of(write.tensor);
-      return;
-    }
-    const bool is_storage = before.geometry != Tape::kNone;
-    before.kept = KeptResult(TapeValues::copy_of(is_storage ? flat(write.tensor) : write.tensor));
-    before.geometry = is_storage ? tables_.geometry_of(before.kept.alias) : GeometryId();
+    lookup_.copy(
+        before, write.tensor,
+        call == nullptr ? at::Tensor() : engine_internal::state_before(*call, write.tensor, next_));
   } else if (is_run_again) {
     before.why = Why::kScratch;
     if (before.parameter.defined()) {
@@ -117,23 +109,6 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
       before.geometry = tables_.geometry_of(write.tensor);
     }
   }
-}
-
-at::Tensor TapeRecorder::state_of(const OperatorCall& call, const Written& write) {
-  for (const std::uint32_t index : call.traits.written(call.arguments())) {
-    std::uint32_t element = 0;
-    at::Tensor state;
-    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-      if (tensor.is_same(write.tensor)) {
-        state = state_before(call, index, element, tensor);
-      }
-      ++element;
-    });
-    if (state.defined()) {
-      return state;
-    }
-  }
-  return write.tensor;
 }
 
 // A result that the policy has put into a store stays as it is.

@@ -405,10 +405,33 @@ void ReplayWatch::compare_uncounted(const OperatorCall& call) {
   }
 }
 
-at::Tensor ReplayWatch::state_before(const OperatorCall& call, std::uint32_t argument,
-                                     std::uint32_t element, const at::Tensor& target) {
-  const at::Tensor state = before_of(find(made_.call_of(call).hash), argument, element);
-  return state.defined() ? state : target;
+at::Tensor ReplayWatch::state_before(const OperatorCall& call, const at::Tensor& argument) {
+  if (forward_.written.empty() && forward_.befores.empty() && !memory_.hides_any()) {
+    return {};
+  }
+  const StorageId memory = storage_id_of(argument);
+  const std::optional<std::uint32_t> op = find(made_.call_of(call).hash);
+  if (op) {
+    for (const WatchedForward::Read& read : forward_.reads_of(*op)) {
+      if (forward_.outside[read.outside].memory.id() == memory) {
+        return memory_.seen_by_read(argument, read.writes);
+      }
+    }
+  }
+  for (std::uint32_t index = 0; op && index < call.arguments().size(); ++index) {
+    std::uint32_t element = 0;
+    at::Tensor state;
+    for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
+      if (tensor.is_same(argument)) {
+        state = before_of(op, index, element);
+      }
+      ++element;
+    });
+    if (state.defined()) {
+      return state;
+    }
+  }
+  return memory_.hides(argument) ? memory_.seen(argument) : at::Tensor();
 }
 
 const std::vector<c10::IValue>* ReplayWatch::host_read_of_forward() const {

@@ -47,8 +47,7 @@ class ReplayWatch final : public OperatorInterceptor {
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance) override {
     made_.note_recomputed(tensor, saved, provenance);
   }
-  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
-                          const at::Tensor& target) override;
+  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override;
 
   // Restores the generators that forward has not drawn from, or not yet.
   void put_generators_back() { drawn_.clear(); }

@@ -239,7 +239,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   forward_.operators.push_back({described.hash, &call.op.operator_name(),
                                 static_cast<std::uint32_t>(forward_.reads.size()),
                                 current_write_moment()});
-  note_reads(described);
+  note_reads(call, described);
   if (!traits.written_arguments.empty()) {
     note_targets(call);
     note_befores(call);
@@ -271,7 +271,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   made.note_results(call, described, ProvenanceMap::kNone);
 }
 
-void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
+void ForwardWatch::note_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
   // A replay reads the outcome of such a write without writing again. That others have written
   // since is not always counted.
   const bool has_targets = !forward_.written.empty();
@@ -284,6 +284,9 @@ void ForwardWatch::note_reads(const ProvenanceMap::Call& described) {
       WatchedForward::Outside& added = forward_.outside.emplace_back(*tensor);
       added.may_be_of_region = forward_.may_be_of_region(*tensor);
       added.is_unidentified = added.may_be_of_region || forward_.may_be_of_wrapper(*tensor);
+    }
+    if (const at::Tensor state = state_before(call, *tensor); state.defined()) {
+      forward_.written.note_state(*tensor, state);
     }
     const bool is_written =
         has_targets && is_dense_cpu(*tensor) && forward_.written.contains(storage_id_of(*tensor));
@@ -334,8 +337,7 @@ void ForwardWatch::note_befores(const OperatorCall& call) {
   const at::NoGradGuard no_grad;
   const InterceptionScope unseen(nullptr);
   for (WatchedForward::Before& before : befores) {
-    before.state = at::clone(hooks_internal::detached_alias(
-        state_before(call, before.argument, before.element, before.state)));
+    before.state = contents_before(call, before.state);
   }
   forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
                            std::move(befores));
@@ -349,7 +351,7 @@ void ForwardWatch::note_statistics(const OperatorCall& call) {
   for (const std::uint32_t index : call.traits.read_statistics(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
       if (is_outside(tensor)) {
-        befores.push_back({index, 0, at::clone(hooks_internal::detached_alias(tensor))});
+        befores.push_back({index, 0, contents_before(call, tensor)});
       }
     });
   }
@@ -359,9 +361,13 @@ void ForwardWatch::note_statistics(const OperatorCall& call) {
   }
 }
 
-at::Tensor ForwardWatch::state_before(const OperatorCall& call, std::uint32_t argument,
-                                      std::uint32_t element, const at::Tensor& target) {
-  return engine_internal::state_before(call, argument, element, target, outer_);
+at::Tensor ForwardWatch::state_before(const OperatorCall& call, const at::Tensor& argument) {
+  return engine_internal::state_before(call, argument, outer_);
+}
+
+at::Tensor ForwardWatch::contents_before(const OperatorCall& call, const at::Tensor& argument) {
+  const at::Tensor state = state_before(call, argument);
+  return at::clone(hooks_internal::detached_alias(state.defined() ? state : argument));
 }
 
 void ForwardWatch::note_generator(const at::Generator& generator) {

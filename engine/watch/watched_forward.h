@@ -177,12 +177,13 @@ class ForwardWatch final : public OperatorInterceptor {
   void intercept(const OperatorCall& call) override;
   void settle() override;
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance) override;
-  at::Tensor state_before(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
-                          const at::Tensor& target) override;
+  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override;
 
  private:
   void intercept_hidden(const OperatorCall& call);
-  void note_reads(const ProvenanceMap::Call& described);
+  void note_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
+  // See OperatorInterceptor::state_before(): the present contents as well.
+  at::Tensor contents_before(const OperatorCall& call, const at::Tensor& argument);
   void note_targets(const OperatorCall& call);
   void note_befores(const OperatorCall& call);
   void note_statistics(const OperatorCall& call);

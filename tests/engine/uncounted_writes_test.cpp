@@ -50,6 +50,9 @@ struct Writer {
   std::function<void(const at::Tensor& x, const at::Tensor& target)> write;
 };
 
+using Code = std::function<at::Tensor(const at::Tensor&)>;
+using Form = std::function<at::Tensor(const Code&, const at::Tensor&)>;
+
 class UncountedWritesTest : public ConformanceTest, public ::testing::WithParamInterface<Writer> {
  protected:
   at::Tensor x = leaf({6, 8});
@@ -155,6 +158,58 @@ TEST_P(UncountedWritesTest, LaterInTheScopeFindsTheEarlierValues) {
     write();
   }
   EXPECT_TRUE(bitwise_equal(gradient(y), expected));
+}
+
+at::Tensor in_scope(const Code& code, const at::Tensor& x) {
+  const CheckpointScope scope;
+  return code(x);
+}
+
+at::Tensor in_tape(const Code& code, const at::Tensor& x) {
+  return checkpoint({.replay = ReplayMode::kTape}, code, x);
+}
+
+at::Tensor in_function(const Code& code, const at::Tensor& x) { return checkpoint(code, x); }
+
+at::Tensor in_place(const Code& code, const at::Tensor& x) { return code(x); }
+
+// The replay of a function has a region inside begin anew, which replays for a backward inside. The
+// code keeps a tensor that depends on its gradient.
+TEST_P(UncountedWritesTest, AfterABackwardInsideTheReplayFindTheEarlierValues) {
+  at::Tensor left;
+  const auto found = [&](bool writes_inside, const Form& outer, const Form& inner) {
+    const auto inside = [&](const at::Tensor& t) {
+      const at::Tensor y = (read(t) + t.cos()).tanh();
+      if (writes_inside) {
+        GetParam().write(t.detach().clone(), target);
+      }
+      const at::Tensor copy = y.detach().requires_grad_();
+      left = torch::autograd::grad({(copy.sin() * copy).sum()}, {copy})[0].detach();
+      return writes_inside ? y * left : t.exp() * left;
+    };
+    const auto outside = [&](const at::Tensor& t) {
+      const at::Tensor y = inner(inside, t.sin());
+      if (!writes_inside) {
+        GetParam().write(t.detach().clone(), target);
+      }
+      return y;
+    };
+    target.fill_(1);
+    const at::Tensor gradient_of_x = gradient(outer(outside, x));
+    return at::stack({gradient_of_x, left});
+  };
+  for (const bool early_stop : {true, false}) {
+    const auto outer = [&](const Code& code, const at::Tensor& t) {
+      return checkpoint({.early_stop = early_stop}, code, t);
+    };
+    const at::Tensor within = found(true, &in_place, &in_place);
+    EXPECT_TRUE(bitwise_equal(found(true, outer, &in_scope), within)) << early_stop;
+    EXPECT_TRUE(bitwise_equal(found(true, outer, &in_tape), within)) << early_stop;
+    EXPECT_TRUE(bitwise_equal(found(true, outer, &in_function), within)) << early_stop;
+    const at::Tensor after = found(false, &in_place, &in_place);
+    EXPECT_TRUE(bitwise_equal(found(false, outer, &in_scope), after)) << early_stop;
+    EXPECT_TRUE(bitwise_equal(found(false, outer, &in_tape), after)) << early_stop;
+  }
 }
 
 TEST_P(UncountedWritesTest, BeforeTheReadAreNone) {
