@@ -126,13 +126,14 @@ function(reprise_link_kernels target)
 endfunction()
 
 # reprise_test(NAME rng_test SOURCES rng/rng_state_test.cpp LINKS reprise::rng
-#              LABELS unit TIMEOUT 120 PROCESSORS 2 SANITIZED_FILTER "-*Slow*")
+#              LABELS unit TIMEOUT 120 PROCESSORS 2 SANITIZED_FILTER "-*Slow*" SANITIZED_SHARDS 2)
 #
-# Adds a GoogleTest program, one ctest test per suite (one for all with a sanitizer, or for those of
-# SANITIZED_FILTER).
+# Adds a GoogleTest program, one ctest test per suite. With a sanitizer, one ctest test for all, or
+# for those of SANITIZED_FILTER; or SANITIZED_SHARDS tests with as many cases each.
 # Its sources see torch/torch.h and gtest/gtest.h precompiled, once for all test programs.
 function(reprise_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT;PROCESSORS;SANITIZED_FILTER" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME;TIMEOUT;PROCESSORS;SANITIZED_FILTER;SANITIZED_SHARDS"
+    "SOURCES;LINKS;LABELS")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -149,7 +150,8 @@ function(reprise_test)
   target_precompile_headers(${ARG_NAME} REUSE_FROM reprise_test_pch)
   # A source costs a quarter of a minute before its first line: several share that. Each has a
   # namespace of its own.
-  set_target_properties(${ARG_NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${ARG_NAME} PROPERTIES
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE "${REPRISE_TEST_BATCH}")
   # Threads that wait by spinning slow each other down where tests run side by side.
   set(environment "OMP_WAIT_POLICY=passive")
   if(REPRISE_SANITIZER)
@@ -162,10 +164,18 @@ function(reprise_test)
     if(ARG_SANITIZED_FILTER)
       set(filter "--gtest_filter=${ARG_SANITIZED_FILTER}")
     endif()
-    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_brief=1 ${filter})
-    set_tests_properties(${ARG_NAME} PROPERTIES
-      LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} ENVIRONMENT "${environment}"
-      SKIP_RETURN_CODE 77)
+    if(NOT ARG_SANITIZED_SHARDS)
+      set(ARG_SANITIZED_SHARDS 1)
+    endif()
+    foreach(shard RANGE 1 ${ARG_SANITIZED_SHARDS})
+      math(EXPR index "${shard} - 1")
+      set(test "${ARG_NAME}.${shard}")
+      add_test(NAME ${test} COMMAND ${ARG_NAME} --gtest_brief=1 ${filter})
+      set_tests_properties(${test} PROPERTIES
+        LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 77
+        ENVIRONMENT
+          "${environment};GTEST_TOTAL_SHARDS=${ARG_SANITIZED_SHARDS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
     return()
   endif()
   # One ctest test per suite: loading LibTorch takes longer than most cases do.

@@ -18,6 +18,9 @@ set(REPRISE_SANITIZER "" CACHE STRING
 set_property(CACHE REPRISE_SANITIZER PROPERTY STRINGS
              "" "address" "undefined" "address,undefined" "thread")
 
+set(REPRISE_TEST_BATCH 6 CACHE STRING
+    "Sources of tests that are compiled as one: more take less time altogether, and longer after a change")
+
 option(REPRISE_FUZZ "Of the tests, build the fuzz targets alone, with libFuzzer: needs Clang" OFF)
 
 set(REPRISE_PROFILE "" CACHE STRING

@@ -11,6 +11,7 @@
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/rng/rng_state.h"
 #include "tests/engine/budgeted_steps.h"
+#include "tests/testing/sanitized.h"
 
 namespace reprise::testing::budget_random_state_test {
 namespace {
@@ -41,7 +42,7 @@ class BudgetRandomStateTest : public BudgetedSteps {
     };
     const Found plain = measured(nullptr);
     std::int64_t evicted = 0;
-    for (int part = first; part <= last; part += by) {
+    for (int part = first; part <= last; part += cases(by, 3 * by)) {
       const std::int64_t limit = cpu_memory().current_bytes + plain.growth * part / 100;
       MemoryBudget budget({.peak_bytes = limit});
       for (int i = 0; i < 3; ++i) {
@@ -95,7 +96,7 @@ TEST_F(BudgetRandomStateTest, TwoStepsAlive) {
 }
 
 TEST_F(BudgetRandomStateTest, TwoBackwardsOfAStep) {
-  for (const int layers : {3, 5}) {
+  for (int layers = 3; layers <= cases(5, 3); layers += 2) {
     SCOPED_TRACE(c10::str(layers, " layers"));
     Tensors leaves;
     for (int i = 0; i < layers; ++i) {
@@ -159,7 +160,7 @@ at::Tensor random_layers(std::uint64_t seed, at::Tensor h, const at::Tensor& w,
 
 TEST_F(BudgetRandomStateTest, TwoStepsOfRandomLayersAlive) {
   std::int64_t evicted = 0;
-  for (std::uint64_t seed = 0; seed < 6 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 0; seed < cases(6U, 2U) && !HasFailure(); ++seed) {
     SCOPED_TRACE(c10::str("seed ", seed));
     torch::manual_seed(static_cast<std::int64_t>(seed));
     const Tensors leaves = {(torch::randn({8, 8}) * 0.4).requires_grad_(), leaf({8}),

@@ -17,6 +17,7 @@
 #include "reprise/policies/policies.h"
 #include "reprise/rng/rng_state.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/sanitized.h"
 #include "tests/testing/warning_log.h"
 
 namespace reprise::testing::rng_state_tracker_test {
@@ -411,7 +412,7 @@ at::Tensor random_program(std::mt19937& choose, const Regions& region, at::Tenso
 }
 
 TEST_F(RegionsAndForksTest, ProgramsMadeUpAtRandom) {
-  for (std::uint32_t number = 0; number < 25; ++number) {
+  for (std::uint32_t number = 0; number < cases(25U, 5U); ++number) {
     SCOPED_TRACE(number);
     const Program program = [number](const Regions& region, const at::Tensor& x) {
       std::mt19937 choose(number);

@@ -14,6 +14,7 @@
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/testing/sanitized.h"
 
 namespace reprise::testing {
 
@@ -107,12 +108,7 @@ inline void add_tapes(std::vector<NamedOptions>& all) {
   }
 }
 
-// Sanitizers make operators several times slower, and look for other things than wrong bits.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr std::uint64_t kSingledOut = 2;
-#else
-inline constexpr std::uint64_t kSingledOut = 12;
-#endif
+inline constexpr auto kSingledOut = cases<std::uint64_t>(12, 2);
 
 // None, all, and matmuls; each of the first operators alone; all but one of them; and patterns.
 inline std::vector<NamedOptions> options_of_many_kinds() {

@@ -17,17 +17,13 @@
 #include "reprise/rng/rng_state.h"
 #include "tests/engine/under_policies.h"
 #include "tests/property/random_program.h"
+#include "tests/testing/sanitized.h"
 #include "tests/testing/within_budget.h"
 
 namespace reprise::testing::budget_programs_test {
 namespace {
 
-// Under sanitizers each takes several times longer.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kPrograms = 15;
-#else
-constexpr std::uint64_t kPrograms = 80;
-#endif
+constexpr auto kPrograms = cases<std::uint64_t>(80, 15);
 
 class BudgetProgramsTest : public UnderPolicies {
  protected:

@@ -14,16 +14,12 @@
 #include "tests/property/operator_program.h"
 #include "tests/property/random_program.h"
 #include "tests/property/random_setting.h"
+#include "tests/testing/sanitized.h"
 
 namespace reprise::testing::operator_budgets_test {
 namespace {
 
-// Under sanitizers each takes several times longer.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kPrograms = 10;
-#else
-constexpr std::uint64_t kPrograms = 60;
-#endif
+constexpr auto kPrograms = cases<std::uint64_t>(60, 10);
 
 constexpr int kSteps = 3;
 

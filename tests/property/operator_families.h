@@ -62,7 +62,7 @@ struct Family {
   bool has_backward_inside = false;
 };
 
-// Without those that wait for their repair, and those that the program's device lacks.
+// Without those that the program's device lacks.
 // REPRISE_PROGRAM_FAMILIES=sin,packed gru has these alone.
 const std::vector<Family>& families();
 

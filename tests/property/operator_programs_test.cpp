@@ -14,16 +14,12 @@
 #include "tests/property/program_device.h"
 #include "tests/property/random_program.h"
 #include "tests/property/random_setting.h"
+#include "tests/testing/sanitized.h"
 
 namespace reprise::testing::operator_programs_test {
 namespace {
 
-// Under sanitizers each takes several times longer.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kPrograms = 60;
-#else
-constexpr std::uint64_t kPrograms = 1000;
-#endif
+constexpr auto kPrograms = cases<std::uint64_t>(1000, 60);
 
 // Of the programs with pieces, one in so many may end in an error, where plain bits cannot be had.
 constexpr std::uint64_t kProgramsToAnError = 10;

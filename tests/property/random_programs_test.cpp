@@ -9,16 +9,12 @@
 #include "reprise/engine/tape_replay/tape_replay.h"
 #include "tests/property/program_device.h"
 #include "tests/property/random_program.h"
+#include "tests/testing/sanitized.h"
 
 namespace reprise::testing::random_programs_test {
 namespace {
 
-// Under sanitizers each takes several times longer.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kPrograms = 60;
-#else
-constexpr std::uint64_t kPrograms = 500;
-#endif
+constexpr auto kPrograms = cases<std::uint64_t>(500, 60);
 
 class RandomProgramsTest : public OnProgramDevice {
  protected:
