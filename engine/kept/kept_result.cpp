@@ -10,6 +10,7 @@
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 #include "reprise/hooks/storage/storage_view.h"
+#include "reprise/hooks/stored/exact_tensor.h"
 #include "reprise/hooks/stored/offload_store.h"
 
 namespace reprise::engine_internal {
@@ -71,7 +72,8 @@ std::optional<at::Tensor> KeptResult::get_unless_mutated() const {
     return std::nullopt;
   }
   try {
-    return get();
+    at::Tensor result = get();
+    return is_read_too_late(result) ? std::nullopt : std::optional(std::move(result));
   } catch (const c10::Error&) {
     if (is_mutated()) {  // too early for the store
       return std::nullopt;
@@ -86,6 +88,14 @@ bool KeptResult::is_written_through_pointer() const {
   }
   const at::Tensor memory = origin ? origin->find_alive() : alias;
   return memory.defined() && sample_memory(memory, /*of_all_bytes=*/false) != sample;
+}
+
+// By its store: the code has written to the memory through a pointer before, and has released it.
+bool KeptResult::is_read_too_late(const at::Tensor& result) const {
+  const bool is_comparable = sample != 0 && !is_in_flight && !is_snapshot && origin &&
+                             hooks_internal::is_exact(*stored) && is_dense(result) &&
+                             static_cast<std::int64_t>(result.storage().nbytes()) == origin->size();
+  return is_comparable && sample_memory(result, /*of_all_bytes=*/false) != sample;
 }
 
 std::string KeptResult::describe_mutation() const {

@@ -71,6 +71,8 @@ struct KeptResult {
   }
   // As far as a sample of the bytes tells.
   bool is_written_through_pointer() const;
+  // result: as fetched from the store.
+  bool is_read_too_late(const at::Tensor& result) const;
 };
 
 // Returns the store for a result with this answer. Null: it stays where it is.

@@ -16,6 +16,7 @@
 #include "reprise/hooks/storage/has_bytes.h"
 #include "reprise/hooks/storage/memory_layout.h"
 #include "reprise/hooks/storage/storage_view.h"
+#include "reprise/hooks/stored/exact_tensor.h"
 #include "reprise/hooks/stored/next_store.h"
 #include "reprise/hooks/stored/sparse_parts.h"
 
@@ -23,7 +24,7 @@ namespace reprise::hooks_internal {
 
 // A view of a stored storage. `Entry` has the interface of a StoredTensor, for the bytes.
 template <class Entry>
-class TensorOfStorage final : public StoredTensor {
+class TensorOfStorage final : public ExactTensor {
  public:
   TensorOfStorage(std::shared_ptr<Entry> entry, StorageView view)
       : entry_(std::move(entry)), view_(std::move(view)) {}

@@ -101,7 +101,7 @@ TEST_F(NestedBackwardTest, IsAsInPlainCode) {
   const std::vector<Code> codes = {&by_gradient_of_a_copy, &by_gradient_of_itself,
                                    &behind_random_numbers, &behind_a_reshaped_write,
                                    &before_writes};
-  constexpr std::array<std::uint64_t, 4> kAllPolicies = {0, 0x5, 0x92, ~0U};
+  static constexpr std::array<std::uint64_t, 4> kAllPolicies = {0, 0x5, 0x92, ~0U};
   constexpr auto kPolicies = std::span(kAllPolicies).first(cases<std::size_t>(4, 2));
   for (std::size_t code = 0; code < codes.size(); ++code) {
     for (std::size_t first = 0; first < firsts.size(); ++first) {

@@ -5,9 +5,13 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/value_annotations.h"
 #include "reprise/engine/watch/memory_sample.h"
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/engine/under_policies.h"
 
 namespace reprise::testing::scope_pointer_test {
 namespace {
@@ -286,6 +290,41 @@ TEST_F(ScopePointerTest, SampleDependsOnBothEndsAndOnAllOfLittle) {
   }
   EXPECT_EQ(sample_memory(at::empty({0}), true), 0U);
   EXPECT_EQ(sample_memory(at::empty({2}, at::kMeta), true), 0U);
+}
+
+// A store on a thread of its own may read a result that a policy keeps only after that.
+TEST_F(ScopePointerTest, AResultThatIsWrittenBeforeItsStoreHasReadItIsAnError) {
+  const at::Tensor x = leaf({4, 6});
+  const auto code = [&x] {
+    at::Tensor y = x.sin();
+    {
+      const at::Tensor scratch = at::zeros({4, 6});
+      y = y * scratch.clone();
+      scratch.mutable_data_ptr<float>()[20] = 7;
+    }
+    return (x + y).tanh().sin();
+  };
+  const at::Tensor expected = torch::autograd::grad({code().sum()}, {x})[0];
+  const std::vector<std::shared_ptr<ActivationStore>> all = {
+      stores::disk({.min_bytes = 0}), stores::compressed({.min_bytes = 0}), stores::slab({}),
+      stores::packed({.min_bytes = 0}), stores::device()};
+  for (const auto& store : all) {
+    for (std::uint64_t bits = 0; bits < 64; ++bits) {
+      SCOPED_TRACE(bits);
+      at::Tensor y;
+      {
+        const CheckpointScope scope(
+            CheckpointOptions{.policy = by_ordinal_in(store, bits, /*must=*/false)});
+        y = code();
+      }
+      try {
+        EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
+      } catch (const MutationError& error) {
+        const bool is_clone_kept = (bits >> 2 & 1U) != 0;
+        EXPECT_FALSE(is_clone_kept) << error.what_without_backtrace();
+      }
+    }
+  }
 }
 
 }  // namespace
