@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/stored/exact_tensor.h"
 
 namespace reprise::engine_internal {
 
 using hooks_internal::UnseenScope;
 
 // A value in its store. When it is fetched is for the plan to say.
-class StoredValues::Stored final : public StoredTensor {
+class StoredValues::Stored final : public hooks_internal::ExactTensor {
  public:
   Stored(std::shared_ptr<StoredValues> values, std::shared_ptr<StoredTensor> tensor,
          std::int64_t bytes)
@@ -30,6 +31,7 @@ class StoredValues::Stored final : public StoredTensor {
     return tensor_->get_own();
   }
   [[nodiscard]] std::int64_t device_bytes() const override { return tensor_->device_bytes(); }
+  [[nodiscard]] bool is_exact() const override { return hooks_internal::is_exact(*tensor_); }
 
  private:
   void make_room() {

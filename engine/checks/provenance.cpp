@@ -181,6 +181,7 @@ void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std
   Entry& entry = entry_for(tensor);
   entry.hash = is_shared ? std::uint64_t{kShared} : hash;
   entry.shift = is_shared ? 0 : shift;
+  entry.is_input = true;
 }
 
 // Returns the hash combined with the geometry.
@@ -247,6 +248,8 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
     entry->version = version_of(tensor);
     if (is_parameter(tensor)) {
       call.parameters_inside.push_back(&tensor);
+    } else if (entry->is_input && is_read) {
+      call.inputs.push_back(&tensor);
     }
   } else {
     call.has_unknown = true;

@@ -28,9 +28,6 @@
 
 namespace reprise::engine_internal {
 
-inline constexpr char kWrittenThroughPointer[] =
-    ", which has been written through a pointer since it was read";
-
 // Lives as long as forward, on its thread.
 class TapeLookup {
  public:

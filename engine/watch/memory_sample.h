@@ -15,6 +15,11 @@ namespace reprise::engine_internal {
 // Equal for equal contents of a storage of the same size. 0: unknown.
 using MemorySample = std::uint64_t;
 
+// The end of a message about a tensor of which another sample was taken before.
+inline constexpr char kWrittenThroughPointer[] =
+    ", which has been written through a pointer, or an alias with a version counter of its own, "
+    "since it was read";
+
 // Returns the sample of a dense CPU tensor's storage: of all bytes, or of 64 that are spread evenly
 // over it, including the first and the last. Storages of up to 240 bytes always count as a whole. 0
 // for tensors on other devices, which would require synchronisation, and for storages without

@@ -345,13 +345,24 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   if (!uncounted_.empty()) {
     compare_uncounted(call);
   }
+  compare_inputs(call, described);
   for (std::size_t i = 0; i < count && !change_ && checks_outside_; ++i) {
     const at::Tensor& tensor = *described.outside[i];
     if (is_overwritten(reads[i], tensor)) {
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
-                         TensorMetadata(tensor).to_string(),
-                         ", which has been written through a pointer, or an alias with a version "
-                         "counter of its own, since forward read it");
+                         TensorMetadata(tensor).to_string(), kWrittenThroughPointer);
+    }
+  }
+}
+
+// Forward's own memory alone: copies in a store are as they were.
+void ReplayWatch::compare_inputs(const OperatorCall& call, const ProvenanceMap::Call& described) {
+  for (const at::Tensor* const input : described.inputs) {
+    const std::optional<std::uint32_t> sample = forward_.input_samples.find(*input);
+    if (sample && checks_outside_ && !change_ && looked_at_.insert(kFirstInput + *sample).second &&
+        forward_.input_samples.differs(*sample, *input)) {
+      change_ = c10::str(call.op.operator_name(), " reads an input of the region, ",
+                         TensorMetadata(*input).to_string(), kWrittenThroughPointer);
     }
   }
 }

@@ -111,6 +111,7 @@ class ReplayWatch final : public OperatorInterceptor {
   void note_read_ahead(const ProvenanceMap::Call& described);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
+  void compare_inputs(const OperatorCall& call, const ProvenanceMap::Call& described);
   bool is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor);
   void find_uncounted(std::span<const at::Tensor> inputs);
   void compare_uncounted(const OperatorCall& call);
@@ -124,7 +125,9 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap made_;
   WrappedWrites writes_;
   // Memory of inputs and from outside, written since forward began. See Note [Uncounted writes].
-  absl::flat_hash_set<std::uint32_t> looked_at_;  // of the tensors from outside
+  // Of the tensors from outside, and, counted from kFirstInput, samples of inputs.
+  absl::flat_hash_set<std::uint32_t> looked_at_;
+  static constexpr std::uint32_t kFirstInput = 1U << 31;
   absl::flat_hash_map<StorageId, WriteMoment> uncounted_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators

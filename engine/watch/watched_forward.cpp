@@ -36,7 +36,9 @@ MemorySample sample_values(const at::Tensor& tensor) {
 }  // namespace
 
 WatchedForward::WatchedForward(std::span<const at::Tensor> region_inputs, std::int64_t copied_bytes)
-    : written(copied_bytes), first_node_(at::sequence_number::peek()) {
+    : written(copied_bytes),
+      input_samples(region_inputs),
+      first_node_(at::sequence_number::peek()) {
   for (std::uint32_t i = 0; i < region_inputs.size(); ++i) {
     const at::Tensor& input = region_inputs[i];
     Input& added = inputs.emplace_back(Input{WeakMemory(input), i, 0});
@@ -272,6 +274,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
 }
 
 void ForwardWatch::note_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
+  for (const at::Tensor* const input : described.inputs) {
+    forward_.input_samples.note_read(*input);
+  }
   // A replay reads the outcome of such a write without writing again. That others have written
   // since is not always counted.
   const bool has_targets = !forward_.written.empty();

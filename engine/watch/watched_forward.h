@@ -30,6 +30,7 @@
 #include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/engine/outside/assigned_data.h"
 #include "reprise/engine/outside/written_memory.h"
+#include "reprise/engine/watch/input_samples.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 #include "reprise/rng/rng_state.h"
@@ -138,6 +139,7 @@ class WatchedForward {
   const WriteMoment first_moment = current_write_moment();
 
   std::vector<Input> inputs;
+  InputSamples input_samples;
 
   // A transfer between ranks has run since the last slot was saved, on another thread perhaps.
   std::atomic<bool> has_new_transfer = false;

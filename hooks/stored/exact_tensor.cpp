@@ -5,7 +5,8 @@
 namespace reprise::hooks_internal {
 
 bool is_exact(const StoredTensor& stored) {
-  return dynamic_cast<const ExactTensor*>(&stored) != nullptr;
+  const auto* const exact = dynamic_cast<const ExactTensor*>(&stored);
+  return exact != nullptr && exact->is_exact();
 }
 
 }  // namespace reprise::hooks_internal

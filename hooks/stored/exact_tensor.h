@@ -8,11 +8,14 @@
 
 namespace reprise::hooks_internal {
 
-// A stored tensor of which get() returns the bytes that its store has read, which may be later than
-// put() returns.
-class ExactTensor : public StoredTensor {};
+// A stored tensor whose get() returns the bytes that the store has read, perhaps after put().
+class ExactTensor : public StoredTensor {
+ public:
+  // Returns false if it wraps a stored tensor of another kind.
+  [[nodiscard]] virtual bool is_exact() const { return true; }
+};
 
-// Returns whether it is one.
+// Returns false for lossy stores and for those of users.
 REPRISE_API bool is_exact(const StoredTensor& stored);
 
 }  // namespace reprise::hooks_internal

@@ -75,6 +75,54 @@ TEST_F(OutsideContentsTest, AnyByteThatAPointerHasChangedIsAnError) {
   }
 }
 
+TEST_F(OutsideContentsTest, AnyByteOfAnArgumentThatAPointerHasChangedIsAnError) {
+  std::mt19937 random(7);
+  const std::vector<CheckpointOptions> all = {
+      {.replay = ReplayMode::kTape},
+      {},
+      {.early_stop = false},
+      {.policy = [](const PolicyContext&) { return CheckpointPolicy::PREFER_RECOMPUTE; }}};
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(round);
+    const at::Tensor x = leaf({1000});
+    const at::Tensor buffer = at::rand({1000});
+    const auto code = [](const at::Tensor& t, const at::Tensor& b) {
+      return (t * (b + 1)).sin().exp();
+    };
+    const at::Tensor y = checkpoint(all[round % all.size()], code, x, buffer);
+    auto* const bytes = static_cast<unsigned char*>(buffer.data_ptr());
+    bytes[random() % buffer.nbytes()] ^= 1;
+    EXPECT_THROW(y.sum().backward(), MutationError);
+  }
+}
+
+// A workspace, which the code fills again in each run; and a part of memory whose rest changes.
+TEST_F(OutsideContentsTest, AnArgumentThatTheCodeFillsThroughAPointerIsAsInPlain) {
+  const at::Tensor workspace = at::zeros({6, 8}), parts = at::rand({2, 6, 8});
+  const auto code = [](const at::Tensor& t, const at::Tensor& filled, const at::Tensor& part) {
+    std::fill_n(filled.mutable_data_ptr<float>(), filled.numel(), 3.0F);
+    const at::Tensor y = (t * filled.clone()).sin() * (part + 1);
+    std::fill_n(filled.mutable_data_ptr<float>(), filled.numel(), 4.0F);
+    return y * filled.clone();
+  };
+  const auto run = [&](const Code& form) {
+    return outcome_of(
+        [&](const at::Tensor& t) {
+          const at::Tensor y = form(t);
+          parts.mutable_data_ptr<float>()[70] += 1;
+          return y;
+        },
+        at::linspace(-1, 1, 48).view({6, 8}));
+  };
+  const Tensors expected = run([&](const at::Tensor& t) { return code(t, workspace, parts[0]); });
+  for (const bool early_stop : {true, false}) {
+    const CheckpointOptions options{.early_stop = early_stop};
+    expect_same_bits(
+        run([&](const at::Tensor& t) { return checkpoint(options, code, t, workspace, parts[0]); }),
+        expected);
+  }
+}
+
 // The parts of wrappers are others in a recomputation, but memory that is the same is compared.
 TEST_F(OutsideContentsTest, MemoryThatAnAliasHasChangedBesideWrappersIsAnError) {
   at::Tensor state = at::randn({8});
