@@ -269,12 +269,17 @@ at::Tensor SelectiveReplay::kept_tensor(const OperatorCall& call, std::size_t or
   const KeptResult& kept = found->second[ordinal];
   const std::optional<at::Tensor> kept_now = kept.get_unless_mutated();
   if (!kept_now) {
-    mutation_ =
+    std::string why =
         c10::str("[checkpoint] region '", region_,
                  "': a tensor that the policy keeps has been mutated: the "
                  "result of operator ",
                  next_, ", ", call.op.operator_name(), ", ", kept.describe_mutation(),
                  ". Change a clone instead, or set allow_cache_entry_mutation to compute it again");
+    if (kept.stored && !kept.is_mutated()) {  // perhaps by the region's code, through a pointer
+      lose_trace(std::move(why));
+      return {};
+    }
+    mutation_ = std::move(why);
     check();
   }
   at::Tensor tensor = own_alias(*kept_now);

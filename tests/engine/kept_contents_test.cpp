@@ -3,6 +3,7 @@
 //
 // Results that a policy keeps, and inputs that surrounding hooks pack, hold what forward's
 // operators have read, or an error says that they do not.
+#include <array>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/errors.h"
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
@@ -99,6 +102,28 @@ TEST_F(KeptContentsTest, AResultChangedBeforeItsStoreHasReadItIsAMutation) {
   expect_mutation(
       stores::device(), [](const at::Tensor& made) { made.add_(1); },
       "that the policy keeps has been mutated");
+}
+
+// A store on a thread of its own may read it before or after the code writes.
+TEST_F(KeptContentsTest, AResultWrittenThroughAPointerBesideItsStoreIsComputedAgain) {
+  const at::Tensor x = leaf({4, 6});
+  const auto code = [](const at::Tensor& t) {
+    at::Tensor y = t;
+    for (int i = 0; i < 4; ++i) {
+      const at::Tensor made = y.detach().sigmoid();
+      made.mutable_data_ptr<float>()[20] += 1;
+      y = (y * 0.5 + (y * made).sin()).tanh();
+    }
+    return y;
+  };
+  const at::Tensor expected = torch::autograd::grad({code(x).sum()}, {x})[0];
+  const std::array<std::shared_ptr<ActivationStore>, 2> all = {
+      stores::disk({.min_bytes = 0}), stores::compressed({.min_bytes = 0})};
+  for (std::size_t round = 0; round < 50; ++round) {
+    const CheckpointOptions options = saves_sigmoid(all[round % 2]);
+    const at::Tensor y = checkpoint(options, code, x);
+    EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected)) << round;
+  }
 }
 
 TEST_F(KeptContentsTest, AnInputPackedAfterAPointerHasWrittenItIsAnError) {
