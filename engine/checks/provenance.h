@@ -82,11 +82,11 @@ class ProvenanceMap {
     StorageIdList arguments;  // the memory of its tensors
     // The tensors that it reads and that were not made here. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 4> outside;
-    // Those of inputs, except parameters. Valid until it runs.
+    // The tensors that it reads in memory of inputs, except parameters. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 2> inputs;
     // The parameters whose data was made here. Valid until it runs.
     absl::InlinedVector<const at::Tensor*, 1> parameters_inside;
-    std::unique_ptr<std::list<at::Tensor>> of_dictionaries;  // those of the three that it holds
+    std::unique_ptr<std::list<at::Tensor>> of_dictionaries;  // retains elements of the three lists
     std::uint32_t origin = kNone;                            // the first among its arguments
     bool has_unknown = false;                                // an argument that was not made here
     bool reads_left_over = false;

@@ -83,19 +83,19 @@ std::optional<at::Tensor> KeptResult::get_unless_mutated() const {
 }
 
 bool KeptResult::is_written_through_pointer() const {
-  if (sample == 0 || is_in_flight || is_snapshot) {
-    return false;
-  }
-  const at::Tensor memory = origin ? origin->find_alive() : alias;
-  return memory.defined() && sample_memory(memory, /*of_all_bytes=*/false) != sample;
+  return has_sample() && holds_other_bytes(origin ? origin->find_alive() : alias);
 }
 
-// By its store: the code has written to the memory through a pointer before, and has released it.
+// The code has written to the memory through a pointer, and released the memory, before the store
+// has read it.
 bool KeptResult::is_read_too_late(const at::Tensor& result) const {
-  const bool is_comparable = sample != 0 && !is_in_flight && !is_snapshot && origin &&
-                             hooks_internal::is_exact(*stored) && is_dense(result) &&
-                             static_cast<std::int64_t>(result.storage().nbytes()) == origin->size();
-  return is_comparable && sample_memory(result, /*of_all_bytes=*/false) != sample;
+  return has_sample() && origin && hooks_internal::is_exact(*stored) && is_dense(result) &&
+         static_cast<std::int64_t>(result.storage().nbytes()) == origin->size() &&
+         holds_other_bytes(result);
+}
+
+bool KeptResult::holds_other_bytes(const at::Tensor& memory) const {
+  return memory.defined() && sample_memory(memory, /*of_all_bytes=*/false) != sample;
 }
 
 std::string KeptResult::describe_mutation() const {

@@ -73,6 +73,9 @@ struct KeptResult {
   bool is_written_through_pointer() const;
   // result: as fetched from the store.
   bool is_read_too_late(const at::Tensor& result) const;
+  bool has_sample() const { return sample != 0 && !is_in_flight && !is_snapshot; }
+  // As far as the sample tells.
+  bool holds_other_bytes(const at::Tensor& memory) const;
 };
 
 // Returns the store for a result with this answer. Null: it stays where it is.

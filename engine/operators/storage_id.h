@@ -81,6 +81,14 @@ inline bool covers_storage(const at::Tensor& tensor) {
          tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
 }
 
+// state: of `tensor`, as OperatorInterceptor::state_before() returns it. Returns false if it is of
+// the tensor's elements alone.
+inline bool has_whole_storage(const at::Tensor& state, const at::Tensor& tensor) {
+  return hooks_internal::is_dense(tensor) &&
+         state.storage().nbytes() == tensor.storage().nbytes() &&
+         state.storage_offset() == tensor.storage_offset();
+}
+
 // Returns whether the elements of a tensor of another class, in Python like DTensor or in C++, are
 // elsewhere, or nowhere.
 inline bool is_wrapper(const at::Tensor& tensor) {

@@ -94,7 +94,7 @@ at::Tensor ReplayMemory::seen(const at::Tensor& tensor) const {
 
 at::Tensor ReplayMemory::seen_by_read(const at::Tensor& tensor, std::uint32_t writes) const {
   if (filled_.contains(storage_id_of(tensor))) {
-    return hides(tensor) ? seen(tensor) : at::Tensor();
+    return hidden_contents(tensor);
   }
   const at::Tensor contents =
       written_ == nullptr ? at::Tensor() : written_->contents(storage_id_of(tensor), writes);

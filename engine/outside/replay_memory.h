@@ -63,8 +63,11 @@ class ReplayMemory {
   bool hides_any() const { return !own_.empty(); }
   // Returns the tensor as the replay sees it: itself, or an alias without graph.
   at::Tensor seen(const at::Tensor& tensor) const;
-  // Returns the same for the contents that note_read() would find; undefined if they are the
-  // present ones.
+  // Returns the same, but an undefined tensor in place of the tensor itself.
+  at::Tensor hidden_contents(const at::Tensor& tensor) const {
+    return hides(tensor) ? seen(tensor) : at::Tensor();
+  }
+  // Returns hidden_contents() after note_read().
   at::Tensor seen_by_read(const at::Tensor& tensor, std::uint32_t writes) const;
 
  private:

@@ -30,8 +30,7 @@ void WrittenMemory::note_state(const at::Tensor& tensor, const at::Tensor& state
   const auto [found, is_new] = memories_.try_emplace(
       storage_id_of(tensor), Memory{weak_storage_of(tensor), /*is_refilled=*/false});
   Memory& memory = found->second;
-  const bool is_of_storage = state.storage().nbytes() == tensor.storage().nbytes();
-  if (is_of_storage && (memory.copies.empty() || memory.copies.back().first < memory.writes)) {
+  if (has_whole_storage(state, tensor)) {
     copy(memory, state);
   }
 }
@@ -43,15 +42,15 @@ std::uint32_t WrittenMemory::note_read(const at::Tensor& tensor) {
   }
   Memory& memory = found->second;
   memory.is_read = true;
-  if (!memory.is_refilled &&
-      (memory.copies.empty() || memory.copies.back().first < memory.writes)) {
+  if (!memory.is_refilled) {
     copy(memory, tensor);
   }
   return memory.writes;
 }
 
 void WrittenMemory::copy(Memory& memory, const at::Tensor& tensor) {
-  if (!ProvenanceMap::is_followed(tensor) || is_beyond_storage(tensor)) {
+  const bool has_copy = !memory.copies.empty() && memory.copies.back().first == memory.writes;
+  if (has_copy || !ProvenanceMap::is_followed(tensor) || is_beyond_storage(tensor)) {
     return;
   }
   const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());

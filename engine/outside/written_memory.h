@@ -63,6 +63,7 @@ class WrittenMemory {
     absl::InlinedVector<std::pair<std::uint32_t, at::Tensor>, 1> copies = {};  // by writes before
   };
 
+  // Once between two writes.
   void copy(Memory& memory, const at::Tensor& tensor);
 
   absl::flat_hash_map<StorageId, Memory> memories_;

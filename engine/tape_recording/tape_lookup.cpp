@@ -52,18 +52,12 @@ bool is_same_memory(const at::Tensor& one, const at::Tensor& other) {
           std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0);
 }
 
-// state: see OperatorInterceptor::state_before(). Of the tensor alone, or of its storage.
-bool is_of_whole_storage(const at::Tensor& state, const at::Tensor& tensor) {
-  return is_dense(tensor) && state.storage().nbytes() == tensor.storage().nbytes() &&
-         state.storage_offset() == tensor.storage_offset();
-}
-
-// Of the storage, if all of it is known.
+// Of the storage, if all of it is known. state: see OperatorInterceptor::state_before().
 at::Tensor contents_of(const at::Tensor& tensor, const at::Tensor& state) {
   if (!state.defined()) {
     return is_dense(tensor) ? flat(tensor) : tensor;
   }
-  return is_of_whole_storage(state, tensor) ? flat(state) : state;
+  return has_whole_storage(state, tensor) ? flat(state) : state;
 }
 
 bool is_whole_storage(const at::Tensor& tensor) {
@@ -170,7 +164,7 @@ void TapeLookup::copy(Tape::Given& given, const at::Tensor& tensor, const at::Te
   given.why = Why::kCopied;
   given.parameter.reset();
   given.kept = KeptResult(TapeValues::copy_of(contents_of(tensor, state)));
-  const bool is_of_view = state.defined() && !is_of_whole_storage(state, tensor);
+  const bool is_of_view = state.defined() && !has_whole_storage(state, tensor);
   given.geometry = !is_dense(tensor) ? GeometryId()
                                      : tables_.geometry_of(is_of_view ? tensor : given.kept.alias);
 }

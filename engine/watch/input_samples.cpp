@@ -2,8 +2,6 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/watch/input_samples.h"
 
-#include <algorithm>
-
 #include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 
@@ -20,10 +18,7 @@ InputSamples::InputSamples(std::span<const at::Tensor> inputs) {
 }
 
 void InputSamples::note_read(const at::Tensor& tensor) {
-  if (find(tensor)) {
-    return;
-  }
-  if (std::optional<Sample> sample = key_of(tensor)) {
+  if (std::optional<Sample> sample = key_of(tensor); sample && !find(*sample)) {
     sample->value = value_of(*sample, tensor);
     samples_.push_back(*sample);
   }
@@ -31,15 +26,16 @@ void InputSamples::note_read(const at::Tensor& tensor) {
 
 std::optional<std::uint32_t> InputSamples::find(const at::Tensor& tensor) const {
   const std::optional<Sample> key = key_of(tensor);
-  if (!key) {
-    return std::nullopt;
+  return key ? find(*key) : std::nullopt;
+}
+
+std::optional<std::uint32_t> InputSamples::find(const Sample& key) const {
+  for (std::uint32_t number = 0; number < samples_.size(); ++number) {
+    if (samples_[number].input == key.input && samples_[number].offset == key.offset) {
+      return number;
+    }
   }
-  const auto found = std::find_if(samples_.begin(), samples_.end(), [&](const Sample& sample) {
-    return sample.input == key->input && sample.offset == key->offset;
-  });
-  return found == samples_.end()
-             ? std::nullopt
-             : std::optional(static_cast<std::uint32_t>(found - samples_.begin()));
+  return std::nullopt;
 }
 
 bool InputSamples::differs(std::uint32_t sample, const at::Tensor& tensor) const {
@@ -47,15 +43,12 @@ bool InputSamples::differs(std::uint32_t sample, const at::Tensor& tensor) const
 }
 
 std::optional<InputSamples::Sample> InputSamples::key_of(const at::Tensor& tensor) const {
-  const auto found = std::find_if(
-      inputs_.begin(), inputs_.end(),
-      [memory = storage_id_of(tensor)](const Input& input) { return input.memory == memory; });
-  if (found == inputs_.end()) {
-    return std::nullopt;
+  for (std::uint32_t input = 0; input < inputs_.size(); ++input) {
+    if (inputs_[input].memory == storage_id_of(tensor)) {
+      return Sample{input, inputs_[input].covers_storage ? 0 : tensor.storage_offset(), 0};
+    }
   }
-  return Sample{.input = static_cast<std::uint32_t>(found - inputs_.begin()),
-                .offset = found->covers_storage ? 0 : tensor.storage_offset(),
-                .value = 0};
+  return std::nullopt;
 }
 
 // Others may write to the rest of a storage.

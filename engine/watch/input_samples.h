@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What the inputs of a region held when an operator first read them: code writes to memory through
-// pointers, NumPy's among them, without counting a version. The region's own code may have filled
-// an input through a pointer before, and does so again in a replay.
+// Samples of a region's inputs at the first read by an operator. Code writes to memory through
+// pointers, as NumPy does, without counting a version. The region's own code may fill an input
+// through a pointer before the first read, and fills the input again in a replay.
 #ifndef REPRISE_ENGINE_WATCH_INPUT_SAMPLES_H_
 #define REPRISE_ENGINE_WATCH_INPUT_SAMPLES_H_
 
@@ -45,10 +45,12 @@ class InputSamples {
     std::int64_t offset;
     MemorySample value;
   };
+  std::optional<std::uint32_t> find(const Sample& key) const;
+  // Returns the sample without its value.
   std::optional<Sample> key_of(const at::Tensor& tensor) const;
   MemorySample value_of(const Sample& sample, const at::Tensor& tensor) const;
 
-  std::vector<Input> inputs_;  // those on the CPU, without parameters
+  std::vector<Input> inputs_;  // dense CPU tensors, except parameters
   std::vector<Sample> samples_;
 };
 

@@ -77,6 +77,10 @@ class ReplayWatch final : public OperatorInterceptor {
   std::string origin_of(const at::Tensor& tensor) const;
 
  private:
+  // The hash of memory that a replay has found or left different from forward: not a hash of
+  // forward.
+  static constexpr Provenance kChanged = 0x9a3c51f7;
+
   // About an operator that is about to run.
   struct Draw {
     at::Generator generator;

@@ -15,7 +15,7 @@ class ExactTensor : public StoredTensor {
   [[nodiscard]] virtual bool is_exact() const { return true; }
 };
 
-// Returns false for lossy stores and for those of users.
+// Returns false for tensors of lossy stores, and of stores that users have written.
 REPRISE_API bool is_exact(const StoredTensor& stored);
 
 }  // namespace reprise::hooks_internal

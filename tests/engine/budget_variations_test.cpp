@@ -212,19 +212,15 @@ TEST_F(BudgetVariationsTest, EstimatesABackwardThatIsNotObserved) {
   for (const Backward& backward : {Backward(on_a_thread), Backward(run_past_the_default_engine)}) {
     const std::int64_t peak_bytes = budget_bytes(weights, 0.5, plain);
     MemoryBudget budget({.peak_bytes = peak_bytes});
-    std::int64_t evicted_bytes_without_plan = 0;
     for (int i = 0; i < 5; ++i) {
       SCOPED_TRACE(i);
       const Outcome got = step(weights, &budget, forward, backward);
-      evicted_bytes_without_plan += i == 0 ? budget.last_step()->evicted_bytes : 0;
       EXPECT_LE(got.peak_bytes, peak_bytes);
       EXPECT_EQ(budget.last_step()->is_planned(), i > 0);
       EXPECT_EQ(budget.last_step()->is_recorded, i < 2);
       expect_same_bits(got.gradients, plain.gradients);
     }
-    // The steps' times decide between plans, of which some leave one result to the guard.
-    EXPECT_LE(budget.last_step()->evicted_bytes, static_cast<std::int64_t>(x.nbytes()));
-    EXPECT_GT(evicted_bytes_without_plan, 4 * static_cast<std::int64_t>(x.nbytes()));
+    EXPECT_EQ(budget.last_step()->evicted_bytes, 0);
     EXPECT_THAT(budget.report(), HasSubstr("backward is an estimate"));
     step(weights, &budget, forward);
     EXPECT_LE(budget.last_step()->peak_bytes, peak_bytes);

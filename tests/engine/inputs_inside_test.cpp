@@ -13,12 +13,11 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/engine/forms.h"
 #include "tests/testing/wrapper_tensor.h"
 
 namespace reprise::testing::inputs_inside_test {
 namespace {
-
-using Code = std::function<at::Tensor(const at::Tensor&)>;
 
 class InputsInsideTest : public ConformanceTest {
  protected:
@@ -28,17 +27,6 @@ class InputsInsideTest : public ConformanceTest {
     const at::Tensor y = run(x);
     return {y.detach(), torch::autograd::grad({y.sum()}, {x})[0]};
   }
-
-  static at::Tensor in_scope(const Code& code, const at::Tensor& x) {
-    const CheckpointScope scope;
-    return code(x);
-  }
-
-  static at::Tensor in_tape(const Code& code, const at::Tensor& x) {
-    return checkpoint({.replay = ReplayMode::kTape}, code, x);
-  }
-
-  static at::Tensor in_place(const Code& code, const at::Tensor& x) { return code(x); }
 
   static std::vector<CheckpointOptions> outer_options() {
     return {CheckpointOptions{},

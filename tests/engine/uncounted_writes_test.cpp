@@ -10,6 +10,7 @@
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/errors.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/engine/forms.h"
 
 namespace reprise::testing::uncounted_writes_test {
 namespace {
@@ -50,7 +51,6 @@ struct Writer {
   std::function<void(const at::Tensor& x, const at::Tensor& target)> write;
 };
 
-using Code = std::function<at::Tensor(const at::Tensor&)>;
 using Form = std::function<at::Tensor(const Code&, const at::Tensor&)>;
 
 class UncountedWritesTest : public ConformanceTest, public ::testing::WithParamInterface<Writer> {
@@ -159,19 +159,6 @@ TEST_P(UncountedWritesTest, LaterInTheScopeFindsTheEarlierValues) {
   }
   EXPECT_TRUE(bitwise_equal(gradient(y), expected));
 }
-
-at::Tensor in_scope(const Code& code, const at::Tensor& x) {
-  const CheckpointScope scope;
-  return code(x);
-}
-
-at::Tensor in_tape(const Code& code, const at::Tensor& x) {
-  return checkpoint({.replay = ReplayMode::kTape}, code, x);
-}
-
-at::Tensor in_function(const Code& code, const at::Tensor& x) { return checkpoint(code, x); }
-
-at::Tensor in_place(const Code& code, const at::Tensor& x) { return code(x); }
 
 // The replay of a function has a region inside begin anew, which replays for a backward inside. The
 // code keeps a tensor that depends on its gradient.

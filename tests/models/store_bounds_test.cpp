@@ -57,7 +57,7 @@ std::vector<NamedStore> ready_stores() {
 }
 
 constexpr std::int64_t kScale = 4;  // of the batches
-constexpr int kSteps = 2;           // the second begins with what the first has left in the store
+constexpr int kSteps = 3;
 
 class StoreBoundsTest : public ::testing::TestWithParam<std::string> {
  protected:

@@ -5,17 +5,15 @@
 
 namespace reprise::testing {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
-
-// Returns how many cases a loop has. Sanitizers make each several times slower, and look for other
-// things than wrong bits: a few cases of each kind are enough for them.
+// Returns the number of cases of a loop. The address sanitizer makes each several times slower, and
+// looks for other faults than wrong bits: a few cases of each kind suffice.
 template <class Count>
-constexpr Count cases(Count usually, Count sanitized) {
-  return kIsSanitized ? sanitized : usually;
+constexpr Count cases([[maybe_unused]] Count usually, [[maybe_unused]] Count sanitized) {
+#if defined(__SANITIZE_ADDRESS__)
+  return sanitized;
+#else
+  return usually;
+#endif
 }
 
 }  // namespace reprise::testing
