@@ -14,14 +14,13 @@
 
 #include "reprise/engine/checks/provenance_hash.h"
 #include "reprise/engine/embedding/embedding_language.h"
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/python_key.h"
 #include "reprise/hooks/storage/alias.h"
 
 namespace reprise::engine_internal {
-
-using hooks_internal::version_of;
 
 namespace {
 
@@ -41,11 +40,6 @@ bool is_cached_cast(const at::Tensor& tensor) {
 }
 
 }  // namespace
-
-bool ProvenanceMap::is_parameter(const at::Tensor& tensor) {
-  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
-  return meta != nullptr && meta->requires_grad_ && meta->grad_fn_ == nullptr;
-}
 
 bool ProvenanceMap::is_followed(const at::Tensor& tensor) {
   return storage_of(tensor) != nullptr && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
@@ -246,7 +240,7 @@ Provenance ProvenanceMap::of_argument(const at::Tensor& tensor, bool is_read, Ca
     call.origin = std::min(call.origin, entry->origin);
     call.reads_left_over = call.reads_left_over || entry->is_left_over;
     entry->version = version_of(tensor);
-    if (is_parameter(tensor)) {
+    if (is_leaf_with_gradient(tensor)) {
       call.parameters_inside.push_back(&tensor);
     } else if (entry->is_input && is_read) {
       call.inputs.push_back(&tensor);

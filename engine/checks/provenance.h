@@ -71,8 +71,6 @@ class ProvenanceMap {
 
   // Returns false for tensors that are not identified by their memory.
   static bool is_followed(const at::Tensor& tensor);
-  // Returns true for a leaf that requires a gradient.
-  static bool is_parameter(const at::Tensor& tensor);
   // Returns true for sparse and nested tensors: from outside, they are compared as objects.
   static bool is_object(const at::Tensor& tensor);
 

@@ -14,8 +14,6 @@
 
 namespace reprise::engine_internal {
 
-using hooks_internal::version_of;
-
 void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
                                 std::uint32_t origin) {
   random_calls_ += call.traits.is_random ? 1 : 0;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
@@ -20,24 +21,7 @@
 namespace reprise::engine_internal {
 namespace {
 
-// A nested tensor has no usable sizes and strides.
-TensorMetadata::Dims dims_of(const at::Tensor& tensor, bool strides) {
-  if (tensor.is_nested() || (strides && tensor.layout() != c10::kStrided)) {
-    return {};
-  }
-  const at::IntArrayRef dims = strides ? tensor.strides() : tensor.sizes();
-  return {dims.begin(), dims.end()};
-}
-
-bool same_dims(const TensorMetadata::Dims& recorded, at::IntArrayRef dims) {
-  return std::equal(recorded.begin(), recorded.end(), dims.begin(), dims.end());
-}
-
-// Read from the tensor's own record: Tensor::grad_fn() may rebuild a view's history.
-torch::autograd::Node* node_of(const at::Tensor& tensor) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  return meta == nullptr ? nullptr : meta->grad_fn_.get();
-}
+TensorMetadata::Dims dims_of(at::IntArrayRef dims) { return {dims.begin(), dims.end()}; }
 
 const std::type_info* producer_of(const at::Tensor& tensor) {
   const torch::autograd::Node* node = node_of(tensor);
@@ -56,7 +40,7 @@ auto without_recording(const at::Tensor& tensor, Function&& function) {
 }  // namespace
 
 hooks_internal::NodePtr copy_slices_of(const at::Tensor& tensor) {
-  if (!tensor.is_view()) {
+  if (!is_view(tensor)) {
     return nullptr;
   }
   const at::Tensor base(tensor._base());
@@ -83,13 +67,15 @@ bool is_saved_by_its_custom_function(const at::Tensor& tensor) {
          next == sequence_number_at_last_operator();  // it has made nodes inside its forward
 }
 
+// A nested tensor has no usable sizes and strides.
 TensorMetadata::TensorMetadata(const at::Tensor& tensor)
-    : sizes(dims_of(tensor, /*strides=*/false)),
-      strides(dims_of(tensor, /*strides=*/true)),
+    : layout(tensor.layout()),
       dtype(tensor.scalar_type()),
       device(tensor.device()),
-      layout(tensor.layout()),
-      requires_grad(tensor.requires_grad()) {}
+      requires_grad(tensor.requires_grad()),
+      sizes(dims_of(tensor.is_nested() ? at::IntArrayRef() : tensor.sizes())),
+      strides(dims_of(tensor.is_nested() || layout != c10::kStrided ? at::IntArrayRef()
+                                                                    : tensor.strides())) {}
 
 bool TensorMetadata::matches(const at::Tensor& tensor) const {
   if (dtype != tensor.scalar_type() || device != tensor.device() || layout != tensor.layout() ||
@@ -100,8 +86,8 @@ bool TensorMetadata::matches(const at::Tensor& tensor) const {
 }
 
 bool TensorMetadata::matches_shape(const at::Tensor& tensor) const {
-  return same_dims(sizes, tensor.sizes()) &&
-         (layout != c10::kStrided || same_dims(strides, tensor.strides()));
+  return hooks_internal::are_same_dims(sizes, tensor.sizes()) &&
+         (layout != c10::kStrided || hooks_internal::are_same_dims(strides, tensor.strides()));
 }
 
 std::string TensorMetadata::to_string() const {
@@ -113,12 +99,12 @@ SavedTensorRecord::SavedTensorRecord(const at::Tensor& tensor, const RecordOptio
                                      const SlotProvenance& provenance)
     : metadata_(tensor),
       storage_(weak_storage_of(tensor)),
-      is_parameter_(metadata_.requires_grad && tensor.is_leaf() && !tensor.is_view()),
+      is_parameter_(is_leaf_with_gradient(tensor) && !is_view(tensor)),
       is_freed_(is_parameter_ && is_freed(tensor)),
       original_(metadata_.requires_grad && !is_parameter_
                     ? c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()
                     : tensor.getIntrusivePtr()),
-      version_(tensor._version()),
+      version_(version_of(tensor)),
       node_number_(at::sequence_number::peek()),
       producer_(producer_of(tensor)),
       of_custom_function_(is_saved_by_its_custom_function(tensor)),
@@ -162,14 +148,13 @@ at::Tensor SavedTensorRecord::parameter_now() const {
 }
 
 bool SavedTensorRecord::is_freed_in_one(const at::Tensor& recomputed) const {
-  return is_parameter_ && recomputed.is_leaf() && recomputed.requires_grad() &&
-         is_freed_ != is_freed(recomputed);
+  return is_parameter_ && is_leaf_with_gradient(recomputed) && is_freed_ != is_freed(recomputed);
 }
 
 at::Tensor SavedTensorRecord::reassigned() const {
   const at::Tensor tensor(original_.lock());
-  const bool is_reassigned = tensor.defined() && tensor.is_leaf() && !tensor.is_view() &&
-                             !shares_memory_with(tensor) && tensor._version() == version_ &&
+  const bool is_reassigned = tensor.defined() && is_leaf(tensor) && !is_view(tensor) &&
+                             !shares_memory_with(tensor) && version_of(tensor) == version_ &&
                              metadata_.matches(tensor) && !is_beyond_storage(tensor);
   return is_reassigned ? hooks_internal::detached_alias(tensor) : at::Tensor();
 }
@@ -179,7 +164,7 @@ at::Tensor SavedTensorRecord::original() const {
     return {};
   }
   at::Tensor tensor(original_.lock());
-  const bool is_as_it_was = tensor.defined() && tensor._version() == version_ &&
+  const bool is_as_it_was = tensor.defined() && version_of(tensor) == version_ &&
                             shares_memory_with(tensor) && metadata_.matches(tensor) &&
                             !is_beyond_storage(tensor);
   return is_as_it_was ? tensor : at::Tensor();

@@ -38,12 +38,12 @@ struct TensorMetadata {
   bool matches_shape(const at::Tensor& tensor) const;  // and strides
   std::string to_string() const;  // "Float [2, 3] strides [3, 1] on cpu, requires grad"
 
-  Dims sizes;
-  Dims strides;  // empty unless strided
+  c10::Layout layout;
   c10::ScalarType dtype;
   c10::Device device;
-  c10::Layout layout;
   bool requires_grad;
+  Dims sizes;    // empty if nested, as the strides
+  Dims strides;  // empty unless strided
 };
 
 // The contents to record, from the options of the region.

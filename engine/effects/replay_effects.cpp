@@ -12,6 +12,8 @@
 #include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/operators/autograd_facts.h"
+#include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -128,7 +130,7 @@ void ReplayEffects::note_writes_to_freed(const OperatorCall& call) {
 void ReplayEffects::settle() {
   for (const Untouched& untouched : untouched_) {
     const at::Tensor& tensor = untouched.tensor;
-    if (tensor._version() > untouched.version) {
+    if (version_of(tensor) > untouched.version) {
       c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();
       counter.set_version(untouched.version);
     }
@@ -379,10 +381,10 @@ void ReplayEffects::keep_untouched(const at::Tensor& tensor) {
   if (tensor.is_inference()) {
     return;
   }
-  untouched_.push_back({tensor, tensor._version(), edge_of(tensor)});
-  if (tensor.is_view()) {
+  untouched_.push_back({tensor, version_of(tensor), edge_of(tensor)});
+  if (is_view(tensor)) {
     const at::Tensor base(tensor._base());
-    untouched_.push_back({base, base._version(), edge_of(base)});
+    untouched_.push_back({base, version_of(base), edge_of(base)});
   }
 }
 

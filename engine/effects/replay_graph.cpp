@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -39,7 +40,7 @@ void ReplayGraph::note_packed(const at::Tensor& tensor) {
 }
 
 void ReplayGraph::note_save(SlotId slot, const at::Tensor& tensor) {
-  if (!tensor.requires_grad() || tensor.is_leaf()) {
+  if (node_of(tensor) == nullptr) {
     return;
   }
   saved_.emplace_back(slot, tensor.getIntrusivePtr());

@@ -17,6 +17,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/replay_hooks.h"
+#include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/report/profiler_range.h"
 
 namespace reprise::engine_internal {
@@ -92,9 +93,9 @@ std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
 bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   if (std::this_thread::get_id() == thread_ && memory_.hides(tensor)) {
     const at::Tensor seen = memory_.seen(tensor);
-    return note_save(tensor, seen, {seen, seen._version(), /*is_moved=*/true});
+    return note_save(tensor, seen, {seen, version_of(seen), /*is_moved=*/true});
   }
-  return note_save(tensor, tensor, {may_be_returned(tensor) ? tensor : alias, alias._version()});
+  return note_save(tensor, tensor, {may_be_returned(tensor) ? tensor : alias, version_of(alias)});
 }
 
 bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
@@ -191,7 +192,7 @@ void FunctionReplay::fill_inputs_inside() {
           "same operators each time; state that it changes and reads again can make it differ"));
     }
     const MutexLock lock(mutex_);
-    values_[slot] = {now, now._version()};
+    values_[slot] = {now, version_of(now)};
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "reprise/engine/errors.h"
 #include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -23,7 +24,7 @@ std::vector<std::int64_t> versions_of(std::span<const at::Tensor> tensors) {
   std::vector<std::int64_t> versions;
   versions.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {
-    versions.push_back(tensor.defined() && !tensor.is_inference() ? tensor._version() : 0);
+    versions.push_back(tensor.defined() ? version_of(tensor) : 0);
   }
   return versions;
 }
@@ -140,10 +141,10 @@ std::optional<std::string> ReplayChecks::mutation_of(const SavedTensorRecord& sa
                               ", lies in other memory than the tensor that forward saved"))
                : std::nullopt;
   }
-  return saved.version() == tensor._version() || is_adopted(tensor)
+  return saved.version() == version_of(tensor) || is_adopted(tensor)
              ? std::nullopt
              : std::optional(c10::str(saved.metadata().to_string(), ", saved at version ",
-                                      saved.version(), ", now at version ", tensor._version()));
+                                      saved.version(), ", now at version ", version_of(tensor)));
 }
 
 std::optional<std::string> ReplayChecks::difference_of_provenance(const SavedTensorRecord& saved,

@@ -8,6 +8,7 @@
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/storage_id.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
@@ -26,7 +27,7 @@ class ReplayHooks final : public SavedVariableHooks {
   at::Tensor call_unpack_hook() override {
     at::Tensor tensor(original_.lock());
     const bool is_as_it_was = tensor.defined() && may_be_returned(tensor);
-    return is_as_it_was && tensor._version() == alias_._version() ? tensor : alias_;
+    return is_as_it_was && version_of(tensor) == version_of(alias_) ? tensor : alias_;
   }
 
  private:

@@ -25,7 +25,6 @@
 namespace reprise::engine_internal {
 
 using hooks_internal::is_dense;
-using hooks_internal::version_of;
 
 // An alias without graph that shares the version counter, a tensor in a store, or the packed form
 // of the surrounding saved-tensor hooks.
@@ -66,7 +65,7 @@ struct KeptResult {
 
   bool is_mutated() const {
     return is_overwritten ||
-           (alias.defined() && !alias.is_inference() && alias._version() != version) ||
+           (alias.defined() && !alias.is_inference() && version_of(alias) != version) ||
            (origin && !origin->is_unchanged());
   }
   // As far as a sample of the bytes tells.

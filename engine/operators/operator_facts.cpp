@@ -8,6 +8,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -62,8 +63,7 @@ bool is_cast_of_parameter(const OperatorCall& call) {
     return false;
   }
   const c10::IValue& self = call.argument(0);
-  return self.isTensor() && self.toTensor().is_leaf() && self.toTensor().requires_grad() &&
-         !self.toTensor().is_view();
+  return self.isTensor() && is_leaf_with_gradient(self.toTensor()) && !is_view(self.toTensor());
 }
 
 namespace {

@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
+
+using hooks_internal::version_of;
 
 // A storage, or a tensor without one, by address.
 using StorageId = const void*;
@@ -38,8 +41,9 @@ inline StorageId storage_id_of(const at::Tensor& tensor) {
 // Returns whether the tensor does not own its memory, as from from_blob(). For tensors with a
 // storage.
 inline bool is_non_owning(const at::Tensor& tensor) {
-  const c10::DataPtr& data = tensor.storage().data_ptr();
-  return tensor.storage().nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
+  const c10::StorageImpl& storage = *storage_of(tensor);
+  const c10::DataPtr& data = storage.data_ptr();
+  return storage.nbytes() > 0 && data.get() != nullptr && data.get_context() == nullptr;
 }
 
 // Identity of a version counter, by address. Aliases of one memory may have several, as after
@@ -57,7 +61,7 @@ inline CounterId counter_id_of(const at::Tensor& tensor) {
 // Returns whether no write to the tensor has been counted, and it is not an alias with a counter of
 // its own (Tensor::data).
 inline bool is_unwritten(const at::Tensor& tensor) {
-  return !tensor.is_inference() && tensor._version() == 0 &&
+  return !tensor.is_inference() && version_of(tensor) == 0 &&
          (tensor.is_view() || !tensor.has_storage() || tensor.storage().use_count() == 1);
 }
 
@@ -71,7 +75,7 @@ inline bool is_beyond_storage(const at::Tensor& tensor) {
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
     last += (tensor.size(dim) - 1) * tensor.stride(dim);
   }
-  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  const auto bytes = static_cast<std::int64_t>(storage_of(tensor)->nbytes());
   return (last + 1) * static_cast<std::int64_t>(tensor.itemsize()) > bytes;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/region/group_state.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
@@ -142,7 +143,7 @@ void Frame::take_supplied(Session& session, Session::Dropped& dropped) {
 }
 
 void Frame::check_unchanged(SlotId slot, const RecomputedTensor& value) const {
-  if (value.tensor._version() == value.version || record_.allow_external_mutation) {
+  if (version_of(value.tensor) == value.version || record_.allow_external_mutation) {
     return;
   }
   const SavedTensorRecord& saved = record_.slots[slot].saved;
@@ -152,7 +153,7 @@ void Frame::check_unchanged(SlotId slot, const RecomputedTensor& value) const {
       "operation: slot ",
       slot, " (result of ", saved.producer(), "), ", saved.metadata().to_string(),
       ", was recomputed at version ", value.version, " and is now at version ",
-      value.tensor._version(), ". Change a clone instead"));
+      version_of(value.tensor), ". Change a clone instead"));
 }
 
 std::shared_ptr<Session> Frame::find(SessionId id) {

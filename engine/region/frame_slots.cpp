@@ -12,6 +12,7 @@
 #include "reprise/engine/effects/replay_graph.h"
 #include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/kept/input_group.h"
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/region/frame.h"
 #include "reprise/hooks/storage/has_bytes.h"
 
@@ -77,8 +78,7 @@ SlotId Frame::record(const at::Tensor& tensor) {
 
 void Frame::count_dropped_bytes(const at::Tensor& tensor) {
   record_.stats->saved_tensors.fetch_add(1);
-  const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-  if (is_parameter || !tensor.has_storage()) {
+  if (is_leaf_with_gradient(tensor) || !tensor.has_storage()) {
     return;
   }
   if (counted_storages_.insert(tensor.storage().unsafeGetStorageImpl()).second) {

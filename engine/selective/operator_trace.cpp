@@ -46,14 +46,16 @@ bool ResultList::append_result(const c10::IValue& result) {
   return result.isTensor() || (!result.isList() && !result.isObject());
 }
 
-ResultList::Range ResultList::append(const ResultList& other, const Range& range) {
+ResultList::Range ResultList::take(ResultList& other, const Range& range) {
   Range copied;
   copied.first_result = static_cast<std::uint32_t>(results_.size());
   copied.first_tensor = static_cast<std::uint32_t>(tensors_.size());
-  const auto results = other.results(range);
-  const auto tensors = other.tensors(range);
-  results_.insert(results_.end(), results.begin(), results.end());
-  tensors_.insert(tensors_.end(), tensors.begin(), tensors.end());
+  for (std::uint32_t i = range.first_result; i < range.end_result; ++i) {
+    results_.push_back(std::move(other.results_[i]));
+  }
+  for (std::uint32_t i = range.first_tensor; i < range.end_tensor; ++i) {
+    tensors_.push_back(std::move(other.tensors_[i]));
+  }
   copied.end_result = static_cast<std::uint32_t>(results_.size());
   copied.end_tensor = static_cast<std::uint32_t>(tensors_.size());
   return copied;
@@ -64,9 +66,7 @@ bool OperatorTrace::are_usable(const Kept& kept) const {
     return (allow_mutation_ && result.is_mutated()) ||
            (!is_complete && result.is_written_through_pointer());
   };
-  return std::none_of(kept.begin(), kept.end(), [&](const auto& entry) {
-    return std::any_of(entry.second.begin(), entry.second.end(), is_changed);
-  });
+  return !any_of(kept, is_changed);
 }
 
 std::shared_ptr<const OperatorTrace::Kept> OperatorTrace::kept() const {

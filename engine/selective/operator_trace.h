@@ -11,6 +11,7 @@
 #include <ATen/core/operator_name.h>
 #include <c10/util/ArrayRef.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +54,8 @@ class ResultList {
   // Returns nothing, and changes nothing, if a result can be neither retained nor replaced by an
   // empty tensor.
   std::optional<Range> append(c10::ArrayRef<c10::IValue> results);
-  Range append(const ResultList& other, const Range& range);
+  // Moves the results of another list here.
+  Range take(ResultList& other, const Range& range);
 
   std::span<const Result> results(const Range& range) const {
     return std::span(results_).subspan(range.first_result, range.end_result - range.first_result);
@@ -120,6 +122,13 @@ class OperatorTrace {
   bool is_complete = false;  // forward has ended
   base_internal::IdVector<TracedOperatorId, TracedOperator> operators;
   ResultList results;
+
+  // Returns whether `matches`, a function or member function of KeptResult, is true of one of them.
+  template <class Predicate>
+  static bool any_of(const Kept& kept, const Predicate& matches) {
+    return std::ranges::any_of(
+        kept, [&](const auto& entry) { return std::ranges::any_of(entry.second, matches); });
+  }
 
   // In forward.
   Kept& mutable_kept() ABSL_NO_THREAD_SAFETY_ANALYSIS { return *kept_; }

@@ -47,8 +47,10 @@ void SelectiveForward::intercept(const OperatorCall& call) {
   recorder_.note_versions();
   StorageIdList arguments;
   for (const c10::IValue& argument : call.arguments()) {
-    append_storage_ids(argument, arguments);
-    recorder_.note_wrappers(argument);
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      arguments.push_back(storage_id_of(tensor));
+      recorder_.note_argument(tensor);
+    });
   }
   if (is_untraced(call) || is_in_backward_inside(backward_)) {
     run_hidden(call, arguments);

@@ -38,14 +38,17 @@ bool TraceRecorder::is_needed_after(TracedOperatorId index) const {
 
 void TraceRecorder::need_dead_ends() {
   for (Value& value : values_) {
+    const bool may_be_read = value.bytes > 0;  // batch-norm allocates nothing on the CPU
+    if (!may_be_read || value.is_used) {
+      continue;
+    }
     const KeptResult* const result = kept(value);
     const std::size_t ours = result != nullptr && result->alias.defined() ? 1 : 0;
     // A store may hold the memory as well, or a region around this one.
     const bool may_be_dead =
         (result != nullptr && result->stored) || value.storage.use_count() <= ours ||
         (trace_.operators[value.creator].has_other_owners && value.result.expired());
-    const bool may_be_read = value.bytes > 0;  // batch-norm allocates nothing on the CPU
-    if (may_be_read && !value.is_used && may_be_dead) {
+    if (may_be_dead) {
       value.is_needed = true;
       if (enclosing_ != nullptr) {
         enclosing_->note_read_by_host(value.storage._unsafe_get_target());
@@ -105,6 +108,9 @@ bool TraceRecorder::is_written_through_pointer(const Value& value) const {
 
 // A replay that received the contents written through a pointer would write them twice.
 void TraceRecorder::unkeep_what_pointers_wrote() {
+  if (!OperatorTrace::any_of(trace_.mutable_kept(), &KeptResult::is_written_through_pointer)) {
+    return;
+  }
   for (const Value& value : values_) {
     const KeptResult* const result = kept(value);
     if (result == nullptr || !result->is_written_through_pointer()) {
@@ -229,7 +235,7 @@ void TraceRecorder::complete(bool may_pack, RegionStats* stats) {
     op.written = {};
     const bool is_left_out = op.plan == Plan::kDead || op.plan == Plan::kServe;
     op.results = is_left_out && op.results
-                     ? std::optional(results.append(trace_.results, *op.results))
+                     ? std::optional(results.take(trace_.results, *op.results))
                      : std::nullopt;
   }
   trace_.results = std::move(results);

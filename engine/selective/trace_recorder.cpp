@@ -57,12 +57,6 @@ void TraceRecorder::note_saved(const at::Tensor& tensor) {
   }
 }
 
-void TraceRecorder::note_wrappers(const c10::IValue& value) {
-  for_each_tensor(value, [this](const at::Tensor& tensor) {
-    has_unknown_parts_ = has_unknown_parts_ || is_wrapper_in_cpp(tensor);
-  });
-}
-
 void TraceRecorder::note_saved_memory(StorageId memory) {
   if (const auto id = value_in(memory)) {
     values_[*id].is_needed = true;
@@ -92,15 +86,15 @@ void TraceRecorder::note_results(TracedOperator& op, c10::ArrayRef<c10::IValue> 
       if (std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
         // A view that its schema does not declare, as of _unsafe_view.
         op.is_view = op.is_view || !result_arguments[i];
-      } else if (tensor.has_storage()) {
+      } else if (const c10::StorageImpl* const storage = storage_of(tensor)) {
         const auto known = ordinal > 1 ? value_in(memory) : std::nullopt;
         shares_memory = shares_memory || (known && values_[*known].creator == index);
         const TracedValueId id = values_.next_id();
         values_.push_back(
             {.creator = index,
              .tensor = place,
-             .bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
-             .storage = tensor.storage().getWeakStorageImpl(),
+             .bytes = static_cast<std::int64_t>(storage->nbytes()),
+             .storage = weak_storage_of(tensor),
              .is_needed = is_of_language(tensor),
              .last_reader = {},
              .is_constant = op.is_constant,

@@ -69,7 +69,9 @@ class TraceRecorder final : public DecisionTarget,
   void need(StorageId memory);
   // See Note [Parts].
   void note_saved(const at::Tensor& tensor);
-  void note_wrappers(const c10::IValue& value);
+  void note_argument(const at::Tensor& tensor) {
+    has_unknown_parts_ = has_unknown_parts_ || is_wrapper_in_cpp(tensor);
+  }
 
   // Records the versions of the tensors that the last operator wrote, now that autograd has counted
   // them.

@@ -55,7 +55,8 @@ Geometry::Geometry(const at::Tensor& tensor)
       is_neg(tensor.is_neg()) {}
 
 bool Geometry::is_of(const at::Tensor& tensor) const {
-  return tensor.sizes() == at::IntArrayRef(sizes) && tensor.strides() == at::IntArrayRef(strides) &&
+  return hooks_internal::are_same_dims(tensor.sizes(), sizes) &&
+         hooks_internal::are_same_dims(tensor.strides(), strides) &&
          tensor.storage_offset() == offset && tensor.scalar_type() == dtype &&
          tensor.is_conj() == is_conj && tensor.is_neg() == is_neg;
 }
@@ -69,6 +70,9 @@ at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
   at::Tensor tensor = hooks_internal::detached_alias(base);
   c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   impl.set_allow_tensor_metadata_change(true);
+  if (shift == 0 && is_of(base)) {
+    return tensor;
+  }
   if (tensor.scalar_type() != dtype) {
     impl.set_storage_and_dtype(base.storage(), c10::scalarTypeToTypeMeta(dtype));
   }

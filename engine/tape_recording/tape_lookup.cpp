@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
@@ -15,10 +16,6 @@ namespace reprise::engine_internal {
 namespace {
 
 using Why = Tape::Given::Why;
-
-bool is_leaf_with_gradient(const at::Tensor& tensor) {
-  return tensor.is_leaf() && tensor.requires_grad();
-}
 
 // Of dense tensors. Parameters belong to the model in any case.
 bool reads_non_owning(const at::Tensor& tensor) {
@@ -40,8 +37,7 @@ bool is_to_be_copied(const at::Tensor& tensor) {
 
 // By a torch::autograd::Function, which counts a version beside that of the operator that wrote.
 bool is_marked_dirty(const at::Tensor& tensor, std::int64_t version) {
-  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
-  const torch::autograd::Node* const node = meta == nullptr ? nullptr : meta->grad_fn_.get();
+  const torch::autograd::Node* const node = node_of(tensor);
   return node != nullptr && !hooks_internal::is_generated(*node) &&
          version_of(tensor) == version + 1;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_traits.h"
 
@@ -19,12 +20,12 @@ using Why = Tape::Given::Why;
 // Returns the parameter that the tensor is or is a view of; undefined for others.
 at::Tensor parameter_of(const at::Tensor& tensor) {
   const auto is_parameter = [](const at::Tensor& t) {
-    return t.is_leaf() && t.requires_grad() && !t.is_view() && is_dense(t) && !t.is_inference();
+    return is_leaf_with_gradient(t) && !is_view(t) && is_dense(t) && !t.is_inference();
   };
   if (is_parameter(tensor)) {
     return tensor;
   }
-  const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : at::Tensor();
+  const at::Tensor base = is_view(tensor) ? at::Tensor(tensor._base()) : at::Tensor();
   const bool is_of_parameter =
       base.defined() && is_parameter(base) && storage_id_of(base) == storage_id_of(tensor);
   return is_of_parameter ? base : at::Tensor();
@@ -66,7 +67,7 @@ TapeValueId TapeValues::add_input(StorageId memory, const at::Tensor& tensor, Wh
   const TapeValueId id = add(memory, tensor, {}, /*is_outside=*/true);
   Tape::Given given;
   given.why = why;
-  given.is_parameter = tensor.is_leaf() && tensor.requires_grad();
+  given.is_parameter = is_leaf_with_gradient(tensor);
   if (follows_parameters_ && why == Why::kOutside) {
     given.parameter = parameter_of(tensor);
   }

@@ -3,13 +3,14 @@
 #include "reprise/engine/watch/input_samples.h"
 
 #include "reprise/engine/checks/provenance.h"
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 
 namespace reprise::engine_internal {
 
 InputSamples::InputSamples(std::span<const at::Tensor> inputs) {
   for (const at::Tensor& input : inputs) {
-    if (input.defined() && is_dense_cpu(input) && !ProvenanceMap::is_parameter(input)) {
+    if (input.defined() && is_dense_cpu(input) && !is_leaf_with_gradient(input)) {
       inputs_.push_back({.memory = storage_id_of(input),
                          .covers_storage = covers_storage(input),
                          .is_of_all_bytes = !input.requires_grad()});

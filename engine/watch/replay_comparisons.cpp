@@ -70,7 +70,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
                          TensorMetadata(tensor).to_string(), what...);
     };
-    const std::int64_t version = hooks_internal::version_of(tensor);
+    const std::int64_t version = version_of(tensor);
     // A transfer's backend may have held what it read when forward ended.
     const bool is_alive =
         outside.is_alive && (call.traits.transfer == Transfer::kNone || outside.memory.exists());

@@ -104,7 +104,7 @@ ProvenanceMap::Call ReplayWatch::describe(const OperatorCall& call) {
 void ReplayWatch::intercept_hidden(const OperatorCall& call) {
   for (const at::Tensor* const tensor : made_.call_of(call).outside) {
     const auto read = forward_.hidden_reads.find(storage_id_of(*tensor));
-    const std::int64_t version = hooks_internal::version_of(*tensor);
+    const std::int64_t version = version_of(*tensor);
     if (checks_outside_ && read != forward_.hidden_reads.end() && read->second != version &&
         !memory_.is_filled(storage_id_of(*tensor))) {
       change_ = c10::str(call.op.operator_name(), " reads a tensor from outside the region, ",
@@ -137,7 +137,7 @@ bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
     return false;
   }
   const ProvenanceMap::Entry& entry = *left;
-  if (checks_outside_ && hooks_internal::version_of(tensor) > entry.version) {
+  if (checks_outside_ && version_of(tensor) > entry.version) {
     const std::uint32_t origin = new_origin(
         c10::str("it depends on a tensor that the region's forward has made, ",
                  TensorMetadata(tensor).to_string(), ", and that has been changed in place since"));

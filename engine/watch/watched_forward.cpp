@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
@@ -24,7 +25,7 @@ namespace reprise::engine_internal {
 namespace {
 
 MemorySample sample_values(const at::Tensor& tensor) {
-  if (ProvenanceMap::is_parameter(tensor) || !tensor.is_cpu()) {
+  if (is_leaf_with_gradient(tensor) || !tensor.is_cpu()) {
     return 0;
   }
   if (ProvenanceMap::is_object(tensor)) {
@@ -65,12 +66,12 @@ WatchedForward::WeakMemory::WeakMemory(const at::Tensor& tensor)
 WatchedForward::Outside::Outside(const at::Tensor& tensor)
     : memory(tensor),
       sample(sample_values(tensor)),
-      contents(ProvenanceMap::is_parameter(tensor) || !is_dense_cpu(tensor)
+      contents(is_leaf_with_gradient(tensor) || !is_dense_cpu(tensor)
                    ? 0
                    : sample_memory(tensor, !tensor.requires_grad())),
       is_of_all_bytes(!tensor.requires_grad()),
       is_whole(covers_storage(tensor)),
-      version(hooks_internal::version_of(tensor)),
+      version(version_of(tensor)),
       is_wrapped(engine_internal::is_wrapped(tensor)) {}
 
 bool WatchedForward::Outside::differs_from(const at::Tensor& tensor) const {
@@ -87,15 +88,14 @@ bool WatchedForward::is_unidentified(const at::Tensor& tensor) const {
 }
 
 bool WatchedForward::may_be_of_wrapper(const at::Tensor& tensor) const {
-  return has_wrappers_ && !ProvenanceMap::is_parameter(tensor);
+  return has_wrappers_ && !is_leaf_with_gradient(tensor);
 }
 
 bool WatchedForward::may_be_of_region(const at::Tensor& tensor) const {
   if (tensor.has_storage() && is_non_owning(tensor)) {
     return true;
   }
-  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
-  const torch::autograd::Node* const node = meta == nullptr ? nullptr : meta->grad_fn_.get();
+  const torch::autograd::Node* const node = node_of(tensor);
   if (node == nullptr) {
     return is_wrapper(tensor) && !tensor.requires_grad();  // its constructor is no operator
   }
@@ -199,8 +199,7 @@ void ForwardWatch::note_recomputed(const at::Tensor& tensor, StorageId saved,
 // It may run other operators in a replay, but must read the same tensors from outside.
 void ForwardWatch::intercept_hidden(const OperatorCall& call) {
   for (const at::Tensor* const tensor : forward_.made_.call_of(call).outside) {
-    forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor),
-                                           hooks_internal::version_of(*tensor));
+    forward_.hidden_reads.insert_or_assign(storage_id_of(*tensor), version_of(*tensor));
     forward_.written.note_read(*tensor);
   }
   note_targets(call);
@@ -296,7 +295,7 @@ void ForwardWatch::note_reads(const OperatorCall& call, const ProvenanceMap::Cal
     const bool is_written =
         has_targets && is_dense_cpu(*tensor) && forward_.written.contains(storage_id_of(*tensor));
     const bool is_wrapped = forward_.outside[number->second].is_wrapped;
-    forward_.reads.push_back({number->second, hooks_internal::version_of(*tensor),
+    forward_.reads.push_back({number->second, version_of(*tensor),
                               is_written   ? sample_elements(*tensor)
                               : is_wrapped ? sample_wrapped(*tensor)
                                            : 0,

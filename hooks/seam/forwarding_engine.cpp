@@ -79,8 +79,7 @@ std::shared_ptr<void> begin_backward_from(const torch::autograd::edge_list& root
 
 // LibTorch before 2.11 asks without looking at the gate itself. A compiler that traces code
 // (torch.compile) defers hooks until that runs; the base engine leaves this to Python's.
-bool are_hooks_applied() {
-  const at::impl::SavedTensorDefaultHooksTLS& state = at::SavedTensorDefaultHooks::get_tls_state();
+bool are_hooks_applied(const at::impl::SavedTensorDefaultHooksTLS& state) {
   return !state.disabled_error_message && !state.is_tracing;
 }
 
@@ -109,8 +108,9 @@ class ForwardingEngine final : public Engine {
 
   std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
     t_asked = true;
-    if (HookProvider* provider = innermost_provider()) {
-      return are_hooks_applied() ? provider->make_hooks() : nullptr;
+    const auto& state = at::SavedTensorDefaultHooks::get_tls_state();
+    if (HookProvider* provider = innermost_provider(state)) {
+      return are_hooks_applied(state) ? provider->make_hooks() : nullptr;
     }
     const bool is_seen =
         UnseenScope::depth() == 0 || has_open_provider() || UnseenScope::has_new_foreign_hooks();

@@ -54,7 +54,9 @@ class HookEntry final : public c10::DebugInfoBase {
   }
 
   // Whether hooks have been pushed to LibTorch's own stack since: they are further in.
-  bool is_covered() const noexcept { return depth_of_foreign_stack() > foreign_depth_; }
+  bool is_covered(const at::impl::SavedTensorDefaultHooksTLS& foreign) const noexcept {
+    return foreign.stack.size() > foreign_depth_;
+  }
 
   HookProvider* provider() const noexcept { return provider_.get(); }
   HookEntry* outer() const noexcept { return outer_; }
@@ -103,8 +105,12 @@ HookScope::~HookScope() {
 }
 
 HookProvider* innermost_provider() noexcept {
+  return innermost_provider(at::SavedTensorDefaultHooks::get_tls_state());
+}
+
+HookProvider* innermost_provider(const at::impl::SavedTensorDefaultHooksTLS& foreign) noexcept {
   const HookEntry* top = HookEntry::open_from(HookEntry::innermost_entry());
-  return top == nullptr || top->is_covered() ? nullptr : top->provider();
+  return top == nullptr || top->is_covered(foreign) ? nullptr : top->provider();
 }
 
 bool has_open_provider() noexcept {
@@ -179,7 +185,7 @@ at::Tensor detached_alias(const at::Tensor& tensor, const c10::VariableVersion& 
                           bool may_change_metadata) {
   const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
   std::optional<c10::impl::ExcludeDispatchKeyGuard> unseen_by_modes;
-  if (c10::impl::TorchDispatchModeTLS::stack_len() > 0 &&
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python) &&
       !impl->key_set().has(c10::DispatchKey::Python)) {
     unseen_by_modes.emplace(c10::DispatchKey::Python);
   }

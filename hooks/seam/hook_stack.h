@@ -7,6 +7,7 @@
 #ifndef REPRISE_HOOKS_SEAM_HOOK_STACK_H_
 #define REPRISE_HOOKS_SEAM_HOOK_STACK_H_
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -63,6 +64,8 @@ class REPRISE_API HookScope {
 // invisible to it, or if hooks of LibTorch's own stack (Python's saved_tensors_hooks) are further
 // in.
 REPRISE_API HookProvider* innermost_provider() noexcept;
+// foreign: LibTorch's own stack of this thread.
+HookProvider* innermost_provider(const at::impl::SavedTensorDefaultHooksTLS& foreign) noexcept;
 
 // Returns whether there is an open provider to which the present work is visible, hooks of
 // LibTorch's own stack further in or not.

@@ -16,21 +16,23 @@ std::size_t count_foreign_hooks() {
 
 }  // namespace
 
-constinit thread_local int UnseenScope::t_depth_ = 0;
-constinit thread_local std::size_t UnseenScope::t_foreign_hooks_ = 0;
+constinit thread_local UnseenScope::Thread UnseenScope::t_thread_;
 
 UnseenScope::UnseenScope()
-    : outer_foreign_hooks_(std::exchange(t_foreign_hooks_, count_foreign_hooks())),
+    : thread_(t_thread_),
+      outer_foreign_hooks_(std::exchange(thread_.foreign_hooks, count_foreign_hooks())),
       no_autocast_(c10::autocast_dispatch_keyset) {
-  ++t_depth_;
+  ++thread_.depth;
 }
 
 UnseenScope::~UnseenScope() {
-  --t_depth_;
-  t_foreign_hooks_ = outer_foreign_hooks_;
+  --thread_.depth;
+  thread_.foreign_hooks = outer_foreign_hooks_;
 }
 
-bool UnseenScope::has_new_foreign_hooks() { return count_foreign_hooks() > t_foreign_hooks_; }
+bool UnseenScope::has_new_foreign_hooks() {
+  return count_foreign_hooks() > t_thread_.foreign_hooks;
+}
 
 std::shared_ptr<StoredTensor> share_unseen(std::unique_ptr<StoredTensor> stored) {
   TORCH_CHECK(stored != nullptr, "[stores] a store's put() returned a null pointer");

@@ -36,18 +36,22 @@ class [[nodiscard]] REPRISE_API UnseenScope {
   UnseenScope& operator=(const UnseenScope&) = delete;
 
   // Returns the number of scopes alive on this thread.
-  static int depth() noexcept { return t_depth_; }
+  static int depth() noexcept { return t_thread_.depth; }
   // Returns where this thread finds its depth() without a look-up of a thread-local variable.
-  static const int* depth_of_thread() noexcept { return &t_depth_; }
+  static const int* depth_of_thread() noexcept { return &t_thread_.depth; }
 
   // Returns whether saved-tensor hooks of LibTorch itself (Python's) have been pushed inside the
   // innermost scope.
   static bool has_new_foreign_hooks();
 
  private:
-  static constinit thread_local int t_depth_;
-  static constinit thread_local std::size_t t_foreign_hooks_;  // when the innermost scope began
+  struct Thread {
+    int depth = 0;
+    std::size_t foreign_hooks = 0;  // when the innermost scope began
+  };
+  static constinit thread_local Thread t_thread_;
 
+  Thread& thread_;
   const std::size_t outer_foreign_hooks_;
   const c10::NoGradGuard no_grad_;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast_;

@@ -28,6 +28,20 @@ inline bool is_dense(const at::Tensor& tensor) {
          (storage.unsafeGetStorageImpl()->nbytes() > 0 || typeid(impl) == typeid(c10::TensorImpl));
 }
 
+// Returns whether the sizes, or the strides, are the same. They are few: a call of memcmp() costs
+// more than the comparison.
+inline bool are_same_dims(at::IntArrayRef one, at::IntArrayRef other) {
+  if (one.size() != other.size()) {
+    return false;
+  }
+  for (std::size_t dim = 0; dim < one.size(); ++dim) {
+    if (one[dim] != other[dim]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Returns the bytes of the tensor's elements.
 inline std::int64_t byte_count(const at::Tensor& tensor) {
   return static_cast<std::int64_t>(tensor.nbytes());
