@@ -3,9 +3,11 @@
 #include "reprise/engine/profile/step_recorder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
+#include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
@@ -17,6 +19,8 @@ using planner::Value;
 using planner::ValueId;
 using planner::ValueKind;
 
+std::atomic<StepRecorder::Now> g_now = &StepRecorder::Clock::now;
+
 // Returns null for tensors without memory.
 const void* block_of(const at::Tensor& tensor) {
   const c10::StorageImpl* const storage = storage_of(tensor);
@@ -24,6 +28,9 @@ const void* block_of(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+void StepRecorder::set_clock(Now now) { g_now.store(now); }
+StepRecorder::Clock::time_point StepRecorder::now() { return g_now.load()(); }
 
 void StepRecorder::begin(const std::string& name) {
   if (is_running_) {
@@ -33,7 +40,7 @@ void StepRecorder::begin(const std::string& name) {
   is_running_ = true;
   allocations_.clear();
   live_at_begin_ = live_at_most_ = live_bytes_;
-  operator_start_ = Clock::now();
+  operator_start_ = now();
 }
 
 void StepRecorder::end() {
@@ -140,7 +147,7 @@ void StepRecorder::begin_backward() {
     add_rest("between operators of forward", 0);
     trace_.backward_begin = current() + 1;
     is_in_backward_ = true;
-    start_ = Clock::now();
+    start_ = now();
   }
 }
 
@@ -234,7 +241,7 @@ ValueId StepRecorder::value_in(const at::Tensor& tensor) {
                 {.bytes = is_here ? static_cast<std::int64_t>(storage_of(tensor)->nbytes()) : 0,
                  .kind = ValueKind::kInput},
                 block);
-  if (tensor.requires_grad() && tensor.is_leaf()) {  // an alias that autograd saves is not one
+  if (is_leaf_with_gradient(tensor)) {  // an alias that autograd saves is not one
     trace_.values[value].kind = ValueKind::kParameter;
   }
   return value;
@@ -250,14 +257,14 @@ void StepRecorder::add_read(ValueId value) {
 void StepRecorder::pause() {
   const MutexLock lock(mutex_);
   if (pauses_++ == 0) {
-    pause_start_ = Clock::now();
+    pause_start_ = now();
   }
 }
 
 void StepRecorder::resume() {
   const MutexLock lock(mutex_);
   if (--pauses_ == 0) {
-    const Clock::duration pause = Clock::now() - pause_start_;
+    const Clock::duration pause = now() - pause_start_;
     start_ += pause;
     operator_start_ += pause;
   }
@@ -315,8 +322,8 @@ void StepRecorder::note_releases() {
   }
 }
 
-double StepRecorder::seconds_since(Clock::time_point start) const {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double StepRecorder::seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(now() - start).count();
 }
 
 planner::Trace StepRecorder::finish() {

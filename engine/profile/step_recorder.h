@@ -30,6 +30,13 @@ namespace reprise::engine_internal {
 
 class StepRecorder {
  public:
+  using Clock = std::chrono::steady_clock;
+  using Now = Clock::time_point (*)();
+
+  // Sets the clock of all recorders. For tests, whose plans must not follow the machine's load. The
+  // default is Clock::now.
+  static void set_clock(Now now);
+
   explicit StepRecorder(c10::Device device) : device_(device) {}
 
   c10::Device device() const { return device_; }
@@ -72,8 +79,6 @@ class StepRecorder {
   planner::Trace finish();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct Allocation {
     const void* block;
     std::int64_t bytes;
@@ -100,7 +105,8 @@ class StepRecorder {
   planner::ValueId add_value(planner::Value value, const void* block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void add_read(planner::ValueId value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  double seconds_since(Clock::time_point start) const;
+  static Clock::time_point now();
+  static double seconds_since(Clock::time_point start);
 
   const c10::Device device_;
   mutable Mutex mutex_;
@@ -120,8 +126,8 @@ class StepRecorder {
   std::int64_t live_bytes_ = 0;                   // allocated since then, less what has been freed
   std::int64_t live_at_begin_ = 0;                // of the operator that runs
   std::int64_t live_at_most_ = 0;                 // since then
-  Clock::time_point start_ = Clock::now();        // of the step, or of backward
-  Clock::time_point operator_start_ = Clock::now();
+  Clock::time_point start_ = now();               // of the step, or of backward
+  Clock::time_point operator_start_ = now();
   double last_seconds_ = 0;
 };
 
