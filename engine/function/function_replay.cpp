@@ -293,6 +293,16 @@ std::vector<at::Tensor> FunctionReplay::restore_inputs() {
   return restored;
 }
 
+// See Note [Late reads].
+void FunctionReplay::note_copies(std::span<const at::Tensor> inputs) {
+  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    const RegionInput& input = function_.inputs[i];
+    if (inputs[i].defined() && !input.is_original(inputs[i]) && input.is_in_exact_store()) {
+      watch_->note_copy(i, inputs[i]);
+    }
+  }
+}
+
 void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   std::vector<at::Tensor> arguments;
   arguments.reserve(function_.argument_inputs.size());
@@ -328,6 +338,7 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
   if (watch_) {
     effects_.reserve(inputs.size() + function_.watched->operators.size());
     watch_->start(inputs, *interceptor);
+    note_copies(inputs);
     for (const auto& storage : options_.stand_ins) {
       watch_->note_stand_in(storage);
     }

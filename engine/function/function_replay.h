@@ -106,6 +106,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   bool note_save(const at::Tensor& tensor, const at::Tensor& seen, RecomputedTensor&& value)
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<at::Tensor> restore_inputs();
+  void note_copies(std::span<const at::Tensor> inputs);
   void run_region(std::span<const at::Tensor> inputs);
   // Runs the code up to its end or the early stop.
   void run_code(std::vector<at::Tensor>& arguments);

@@ -15,6 +15,7 @@
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/stored/exact_tensor.h"
 #include "reprise/hooks/stored/store_hooks.h"
 
 namespace reprise::engine_internal {
@@ -108,6 +109,11 @@ bool RegionInput::is_original(const at::Tensor& restored) const {
     return storage() == nullptr && !packed_;  // an alias of the original
   }
   return restored.defined() && restored.storage().unsafeGetStorageImpl() == storage();
+}
+
+bool RegionInput::is_in_exact_store() const {
+  const auto* const hooks = dynamic_cast<const hooks_internal::StoreHooks*>(packed_.get());
+  return hooks != nullptr && hooks_internal::is_exact(*hooks->stored());
 }
 
 std::optional<std::string> RegionInput::in_place_change(const at::Tensor& restored) const {

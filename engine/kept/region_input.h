@@ -48,6 +48,10 @@ class RegionInput {
   // Returns whether the result of restore() shares the memory of forward's tensor.
   bool is_original(const at::Tensor& restored) const;
 
+  // Returns whether it is in a store, of its own or of a guard, that returns the bytes that it has
+  // read.
+  bool is_in_exact_store() const;
+
   // Returns an error message if the result of restore() is in the original memory and that has been
   // modified since forward.
   std::optional<std::string> in_place_change(const at::Tensor& restored) const;

@@ -58,9 +58,9 @@ at::Tensor TapeReplay::argument_from(const Tape::Tensor& tensor) {
     return look_at(tensor);
   }
   const Base& base = base_of(tensor.value);
-  if (base.is_overwritten) {
+  if (base.overwritten != nullptr) {
     fail_mutated(c10::str("a tensor from outside the region, ",
-                          TensorMetadata(base.tensor).to_string(), kWrittenUncounted));
+                          TensorMetadata(base.tensor).to_string(), base.overwritten));
   }
   const bool is_whole = written_.empty() && tensor.geometry != Tape::kNone && base.shift == 0 &&
                         tape_.geometries[tensor.geometry].is_of(base.tensor);
@@ -106,19 +106,34 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
   }
   // Saved tensors are then as they are without checkpointing.
   const bool is_original = given.why == Why::kOutside || given.why == Why::kOutOfSight;
-  const bool is_overwritten = is_original && !record_.allow_external_mutation &&
-                              !given.parameter.defined() && is_written_unseen(given, tensor);
-  return {tensor, shift_of(tensor, given.geometry), version_of(tensor), is_overwritten};
+  const bool is_compared =
+      is_original && !record_.allow_external_mutation && !given.parameter.defined();
+  return {tensor, shift_of(tensor, given.geometry), version_of(tensor),
+          is_compared ? written_unseen(given, tensor) : nullptr};
 }
 
-// Returns whether it no longer has the contents that forward's operators read, at the same version.
-bool TapeReplay::is_written_unseen(const Tape::Given& given, const at::Tensor& tensor) {
-  const bool is_in_its_memory = !given.input || given.input->is_original(tensor);
-  if (!is_in_its_memory || !hooks_internal::is_dense(tensor)) {
-    return false;
+// Returns the end of a message if it no longer has the contents that forward's operators read, at
+// the same version; otherwise null.
+const char* TapeReplay::written_unseen(const Tape::Given& given, const at::Tensor& tensor) {
+  if (!hooks_internal::is_dense(tensor)) {
+    return nullptr;
   }
-  return is_written_uncounted_since(tensor, given.kept.moment) ||
-         (given.sample != 0 && given.sample != sample_memory(tensor, given.is_whole_sample));
+  const bool is_in_its_memory = !given.input || given.input->is_original(tensor);
+  if (is_in_its_memory && is_written_uncounted_since(tensor, given.kept.moment)) {
+    return kWrittenUncounted;
+  }
+  if (given.sample == 0) {
+    return nullptr;
+  }
+  MemorySample now = given.sample;
+  if (is_in_its_memory) {
+    now = sample_memory(tensor, given.is_whole_sample);
+  } else if (tensor.is_contiguous() &&
+             given.input->kept_bytes() == hooks_internal::byte_count(tensor) &&
+             given.input->is_in_exact_store()) {  // see Note [Late reads]
+    now = sample_contiguous(tensor, given.is_whole_sample);
+  }
+  return now != given.sample ? kWrittenThroughPointer : nullptr;
 }
 
 std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry) const {

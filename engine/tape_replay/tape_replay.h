@@ -63,7 +63,9 @@ class TapeReplay {
     at::Tensor tensor;
     std::int64_t shift = 0;
     std::int64_t version = 0;
-    bool is_overwritten = false;  // a slot may have it, an operator may not read it
+    // The end of a message, if it has been overwritten: a slot may have it, an operator may not
+    // read it.
+    const char* overwritten = nullptr;
   };
   struct Work {
     Base base;
@@ -123,7 +125,7 @@ class TapeReplay {
 
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value);
-  static bool is_written_unseen(const Tape::Given& given, const at::Tensor& tensor);
+  static const char* written_unseen(const Tape::Given& given, const at::Tensor& tensor);
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor parameter_now(const Tape::Given& given) const;
   // Returns the shift of a tensor that had the geometry in forward; 0 without one.

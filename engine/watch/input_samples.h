@@ -4,6 +4,10 @@
 // Samples of a region's inputs at the first read by an operator. Code writes to memory through
 // pointers, as NumPy does, without counting a version. The region's own code may fill an input
 // through a pointer before the first read, and fills the input again in a replay.
+//
+// Note [Late reads]: a store with a thread of its own may read an input after the region has, and
+// then find what has been written through a pointer meanwhile. So a replay compares copies from
+// stores that return the bytes that they have read, as it compares the inputs' own memory.
 #ifndef REPRISE_ENGINE_WATCH_INPUT_SAMPLES_H_
 #define REPRISE_ENGINE_WATCH_INPUT_SAMPLES_H_
 
@@ -14,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/watch/memory_sample.h"
 
@@ -28,13 +33,11 @@ class InputSamples {
   // An operator of forward is about to read `tensor`, in the memory of an input.
   void note_read(const at::Tensor& tensor);
 
-  // Returns the number of the sample of this memory, if there is one.
-  std::optional<std::uint32_t> find(const at::Tensor& tensor) const;
-  // Returns whether `tensor` holds other values than forward read first.
-  bool differs(std::uint32_t sample, const at::Tensor& tensor) const;
-
  private:
+  friend class InputComparison;
+
   struct Input {
+    std::uint32_t number;  // among the region's inputs
     StorageId memory;
     bool covers_storage;
     bool is_of_all_bytes;  // its sample; otherwise of 64
@@ -45,13 +48,43 @@ class InputSamples {
     std::int64_t offset;
     MemorySample value;
   };
+  // Returns its number, if there is such a sample.
   std::optional<std::uint32_t> find(const Sample& key) const;
-  // Returns the sample without its value.
+  // Returns the sample without its value, of an input's own memory.
   std::optional<Sample> key_of(const at::Tensor& tensor) const;
   MemorySample value_of(const Sample& sample, const at::Tensor& tensor) const;
 
   std::vector<Input> inputs_;  // dense CPU tensors, except parameters
   std::vector<Sample> samples_;
+};
+
+// The comparison of a replay's inputs with these samples. For use by one thread.
+class InputComparison {
+ public:
+  // samples: must outlive this.
+  explicit InputComparison(const InputSamples& samples) : samples_(samples) {}
+
+  // `copy` holds the bytes of the region's input with this number as a store has read them, and
+  // must outlive this. shift: how much larger its storage offset is than that of forward's tensor.
+  // See Note [Late reads].
+  void add_copy(std::uint32_t input, const at::Tensor& copy, std::int64_t shift);
+
+  // An operator is about to read `tensor`, in the memory of an input or of such a copy. Returns
+  // whether this is the first read, and finds other values than forward's first read.
+  bool finds_change(const at::Tensor& tensor);
+
+ private:
+  struct Copy {
+    std::uint32_t input;
+    const at::Tensor* tensor;
+    std::int64_t shift;
+  };
+  const Copy* copy_with(const at::Tensor& tensor) const;
+  std::optional<InputSamples::Sample> key_in(const Copy& copy, const at::Tensor& tensor) const;
+
+  const InputSamples& samples_;
+  std::vector<Copy> copies_;
+  absl::flat_hash_set<std::uint32_t> seen_;  // samples
 };
 
 }  // namespace reprise::engine_internal

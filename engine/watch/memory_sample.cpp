@@ -23,6 +23,11 @@ namespace {
 
 constexpr std::size_t kSmallBytes = 240;  // up to which XXH3 is as fast as collecting words
 
+// Takes no mutable pointer, which would trigger a copy on write.
+const std::byte* memory_of(c10::StorageImpl& storage) {
+  return static_cast<const std::byte*>(storage._mutable_data_ptr_no_checks().get());
+}
+
 MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
   std::array<std::uint64_t, 8> words;
   constexpr std::size_t kWordBytes = sizeof(words[0]);
@@ -32,6 +37,14 @@ MemorySample sample_words(const std::byte* memory, std::size_t bytes) {
   }
   std::memcpy(&words.back(), memory + bytes - kWordBytes, kWordBytes);
   return XXH3_64bits(words.data(), sizeof(words));
+}
+
+MemorySample sample_bytes(const std::byte* memory, std::size_t bytes, bool of_all_bytes) {
+  if (memory == nullptr || bytes == 0) {
+    return 0;
+  }
+  const bool is_small = bytes <= kSmallBytes;
+  return (of_all_bytes || is_small ? XXH3_64bits(memory, bytes) : sample_words(memory, bytes)) | 1;
 }
 
 // In row-major order.
@@ -49,8 +62,7 @@ std::size_t place_of_element(const at::Tensor& tensor, std::int64_t index) {
 MemorySample sample_elements(const at::Tensor& tensor) {
   constexpr std::int64_t kMost = 16;
   const std::int64_t last = tensor.numel() - 1;
-  const auto* memory =
-      static_cast<const std::byte*>(storage_of(tensor)->_mutable_data_ptr_no_checks().get());
+  const std::byte* const memory = memory_of(*storage_of(tensor));
   if (memory == nullptr || last < 0) {
     return 0;
   }
@@ -87,18 +99,17 @@ MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes) {
   return storage == nullptr ? 0 : sample_storage(*storage, of_all_bytes);
 }
 
+MemorySample sample_contiguous(const at::Tensor& tensor, bool of_all_bytes) {
+  const std::byte* const memory = memory_of(*storage_of(tensor));
+  const std::size_t offset = static_cast<std::size_t>(tensor.storage_offset()) * tensor.itemsize();
+  return memory == nullptr ? 0 : sample_bytes(memory + offset, tensor.nbytes(), of_all_bytes);
+}
+
 MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes) {
   if (storage.device_type() != c10::DeviceType::CPU) {
     return 0;
   }
-  const std::size_t bytes = storage.nbytes();
-  // Takes no mutable pointer, which would trigger a copy on write.
-  const auto* memory = static_cast<const std::byte*>(storage._mutable_data_ptr_no_checks().get());
-  if (memory == nullptr || bytes == 0) {
-    return 0;
-  }
-  const bool is_small = bytes <= kSmallBytes;
-  return (of_all_bytes || is_small ? XXH3_64bits(memory, bytes) : sample_words(memory, bytes)) | 1;
+  return sample_bytes(memory_of(storage), storage.nbytes(), of_all_bytes);
 }
 
 }  // namespace reprise::engine_internal

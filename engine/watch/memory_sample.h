@@ -25,6 +25,9 @@ inline constexpr char kWrittenThroughPointer[] =
 // for tensors on other devices, which would require synchronisation, and for storages without
 // memory.
 MemorySample sample_memory(const at::Tensor& tensor, bool of_all_bytes);
+// Returns the sample that a storage with the elements of this contiguous CPU tensor alone would
+// have.
+MemorySample sample_contiguous(const at::Tensor& tensor, bool of_all_bytes);
 // The same for a storage.
 MemorySample sample_storage(c10::StorageImpl& storage, bool of_all_bytes);
 // Returns the sample of up to 16 elements of a strided CPU tensor, spread evenly over it.

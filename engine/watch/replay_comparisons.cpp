@@ -107,12 +107,9 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
   }
 }
 
-// Forward's own memory alone: copies in a store are as they were.
 void ReplayWatch::compare_inputs(const OperatorCall& call, const ProvenanceMap::Call& described) {
   for (const at::Tensor* const input : described.inputs) {
-    const std::optional<std::uint32_t> sample = forward_.input_samples.find(*input);
-    if (sample && checks_outside_ && !change_ && looked_at_.insert(kFirstInput + *sample).second &&
-        forward_.input_samples.differs(*sample, *input)) {
+    if (checks_outside_ && !change_ && inputs_.finds_change(*input)) {
       change_ = c10::str(call.op.operator_name(), " reads an input of the region, ",
                          TensorMetadata(*input).to_string(), kWrittenThroughPointer);
     }

@@ -24,10 +24,13 @@ void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor&
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& input = inputs[i];
     if (input.defined()) {
-      const std::int64_t offset = ProvenanceMap::is_followed(input) ? input.storage_offset() : 0;
-      made_.add_input(input, forward_.inputs[i].number, offset - forward_.inputs[i].offset);
+      made_.add_input(input, forward_.inputs[i].number, forward_.inputs[i].shift_of(input));
     }
   }
+}
+
+void ReplayWatch::note_copy(std::uint32_t input, const at::Tensor& copy) {
+  inputs_.add_copy(input, copy, forward_.inputs[input].shift_of(copy));
 }
 
 void ReplayWatch::note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage) {

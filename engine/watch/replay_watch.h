@@ -34,10 +34,14 @@ class ReplayWatch final : public OperatorInterceptor {
       : forward_(forward),
         memory_(memory),
         checks_outside_(checks_outside),
-        preserves_rng_(preserves_rng) {}
+        preserves_rng_(preserves_rng),
+        inputs_(forward.input_samples) {}
 
   // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
+  // After start(). The input with this number is a copy of the bytes that a store has read, and
+  // outlives the replay.
+  void note_copy(std::uint32_t input, const at::Tensor& copy);
   // After start(). What depends on that memory, which an earlier run of this replay's code has left
   // outside without contents, is an error.
   void note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage);
@@ -129,9 +133,8 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap made_;
   WrappedWrites writes_;
   // Memory of inputs and from outside, written since forward began. See Note [Uncounted writes].
-  // Of the tensors from outside, and, counted from kFirstInput, samples of inputs.
-  absl::flat_hash_set<std::uint32_t> looked_at_;
-  static constexpr std::uint32_t kFirstInput = 1U << 31;
+  absl::flat_hash_set<std::uint32_t> looked_at_;  // of the tensors from outside
+  InputComparison inputs_;
   absl::flat_hash_map<StorageId, WriteMoment> uncounted_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators

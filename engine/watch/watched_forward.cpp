@@ -34,7 +34,18 @@ MemorySample sample_values(const at::Tensor& tensor) {
   return is_dense_cpu(tensor) ? sample_elements(tensor) : 0;
 }
 
+std::int64_t offset_of(const at::Tensor& input) {
+  return input.defined() && ProvenanceMap::is_followed(input) ? input.storage_offset() : 0;
+}
+
 }  // namespace
+
+WatchedForward::Input::Input(const at::Tensor& tensor, std::uint32_t number)
+    : memory(tensor), number(number), offset(offset_of(tensor)) {}
+
+std::int64_t WatchedForward::Input::shift_of(const at::Tensor& replayed) const {
+  return offset_of(replayed) - offset;
+}
 
 WatchedForward::WatchedForward(std::span<const at::Tensor> region_inputs, std::int64_t copied_bytes)
     : written(copied_bytes),
@@ -42,7 +53,7 @@ WatchedForward::WatchedForward(std::span<const at::Tensor> region_inputs, std::i
       first_node_(at::sequence_number::peek()) {
   for (std::uint32_t i = 0; i < region_inputs.size(); ++i) {
     const at::Tensor& input = region_inputs[i];
-    Input& added = inputs.emplace_back(Input{WeakMemory(input), i, 0});
+    Input& added = inputs.emplace_back(input, i);
     if (!input.defined()) {
       continue;
     }
@@ -51,7 +62,6 @@ WatchedForward::WatchedForward(std::span<const at::Tensor> region_inputs, std::i
       return memory != nullptr && each.memory.id() == memory;
     });
     added.number = first == inputs.end() ? i : first->number;
-    added.offset = ProvenanceMap::is_followed(input) ? input.storage_offset() : 0;
     has_wrappers_ = has_wrappers_ || is_wrapper_in_cpp(input);
     made_.add_input(input, added.number, 0);
   }

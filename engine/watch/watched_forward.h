@@ -81,6 +81,10 @@ class WatchedForward {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> object;
   };
   struct Input {
+    Input(const at::Tensor& tensor, std::uint32_t number);
+    // Returns how much larger the storage offset of a replay's tensor is.
+    std::int64_t shift_of(const at::Tensor& replayed) const;
+
     WeakMemory memory;
     std::uint32_t number;  // in hashes: that of the first input with the same memory
     std::int64_t offset;   // in its storage

@@ -197,6 +197,11 @@ std::unique_ptr<StoredTensor> DeferredTensor::put_on_its_stream(const at::Tensor
   return stored;
 }
 
+bool DeferredTensor::is_exact() const {
+  const std::lock_guard lock(mutex_);
+  return stored_ == nullptr || hooks_internal::is_exact(*stored_);
+}
+
 bool DeferredTensor::is_waiting_as(const at::Tensor& tensor) const {
   const std::lock_guard lock(mutex_);
   return state_ == State::kWaiting && version_of(held_) == version_ &&

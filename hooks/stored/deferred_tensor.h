@@ -31,10 +31,11 @@
 #include <optional>
 
 #include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/stored/exact_tensor.h"
 
 namespace reprise::hooks_internal {
 
-class DeferredTensor final : public StoredTensor {
+class DeferredTensor final : public ExactTensor {
  public:
   enum class Until { kUnowned, kFinal };  // the two notes
 
@@ -49,6 +50,7 @@ class DeferredTensor final : public StoredTensor {
   at::Tensor get() override;
   at::Tensor get_own() override;
   [[nodiscard]] std::int64_t device_bytes() const override;
+  [[nodiscard]] bool is_exact() const override;
 
   const std::shared_ptr<ActivationStore>& store() const { return store_; }
   c10::StorageImpl* storage() const { return storage_; }

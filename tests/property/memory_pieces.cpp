@@ -270,13 +270,19 @@ void fill_through_pointer(const T& tensor, std::size_t call) {
 class Pointers : public Piece {
  public:
   explicit Pointers(PieceRandom& random)
-      : variant_(pick(random, 4)), read_(pick(random, kReads)), at_(pick(random, 24)) {}
+      : variant_(pick(random, 4)), read_(pick(random, kReads)), at_(pick(random, 24)) {
+    if (variant_ == 0 && pick(random, 2) == 0) {
+      pass(slot_);
+    }
+  }
 
   T run(const T& x, std::size_t call) override {
     switch (variant_) {
-      case 0:
-        fill_through_pointer(slot_, call);
-        return read(read_, x, slot_);
+      case 0: {
+        const T slot = argument().defined() ? argument() : slot_;
+        fill_through_pointer(slot, call);
+        return read(read_, x, slot);
+      }
       case 1: {
         const T made = x.detach().sigmoid();
         made.mutable_data_ptr<float>()[at_] = 0.25F;
@@ -311,12 +317,16 @@ class OutsidePointers : public Piece {
       : variant_(pick(random, 3)), read_(pick(random, kReads)), at_(pick(random, 24)) {
     slot_ = variant_ == 0 ? at::from_blob(memory_.data(), {4, 6}) : at::zeros({4, 6});
     fill_through_pointer(slot_, 1);
+    if (pick(random, 2) == 0) {
+      pass(slot_);
+    }
   }
 
   T run(const T& x, std::size_t /*call*/) override {
-    const T y = read(read_, x, slot_);
+    const T slot = argument().defined() ? argument() : slot_;
+    const T y = read(read_, x, slot);
     if (variant_ == 2) {
-      slot_.mutable_data_ptr<float>()[at_] += 1;
+      slot.mutable_data_ptr<float>()[at_] += 1;
     }
     return y;
   }

@@ -249,6 +249,44 @@ World OperatorProgram::world(std::uint64_t seed, bool is_plain) const {
   return made;
 }
 
+namespace operator_program {
+
+// The inputs of a region whose pieces pass arguments.
+Tensors with_arguments(const World& world, const at::Tensor& x) {
+  Tensors inputs = {x};
+  for (const auto& piece : world.pieces) {
+    if (piece->argument().defined()) {
+      inputs.push_back(piece->argument());
+    }
+  }
+  return inputs;
+}
+
+// While alive, the pieces read what the region has received.
+class Received {
+ public:
+  Received(World& world, const Tensors& inputs) : world_(world) {
+    std::size_t next = 1;
+    for (const auto& piece : world.pieces) {
+      before_.push_back(
+          piece->receive(piece->argument().defined() ? inputs[next++] : at::Tensor()));
+    }
+  }
+  ~Received() {
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      world_.pieces[i]->receive(before_[i]);
+    }
+  }
+  Received(const Received&) = delete;
+  Received& operator=(const Received&) = delete;
+
+ private:
+  World& world_;
+  Tensors before_;
+};
+
+}  // namespace operator_program
+
 at::Tensor OperatorProgram::run(World& world, const at::Tensor& x, const Setting* setting,
                                 std::size_t round) const {
   const at::Tensor y = run_steps(world, x.sin(), 0, inner_, round);
@@ -257,12 +295,14 @@ at::Tensor OperatorProgram::run(World& world, const at::Tensor& x, const Setting
   }
   // A copy, as the region is run again after this call.
   const auto rest = [program = *this, &world, round](const Tensors& in) -> Tensors {
+    const operator_program::Received received(world, in);
     return {program.run_steps(world, in[0], program.inner_, program.steps_.size(), round)};
   };
   if (setting == nullptr) {
-    return rest({y})[0];
+    return rest(operator_program::with_arguments(world, y))[0];
   }
-  return run_as(setting->inner_form, with_generator(setting->inner_options, world), rest, {y})[0];
+  return run_as(setting->inner_form, with_generator(setting->inner_options, world), rest,
+                operator_program::with_arguments(world, y))[0];
 }
 
 at::Tensor OperatorProgram::run_steps(World& world, at::Tensor x, std::size_t from, std::size_t to,
@@ -294,9 +334,11 @@ at::Tensor OperatorProgram::forward(World& world, const at::Tensor& x, const Set
       guard.emplace(setting->guard_store);
     }
     const Code code = [this, &world, setting, round](const Tensors& in) -> Tensors {
+      const operator_program::Received received(world, in);
       return {run(world, in[0], setting, round)};
     };
-    y = run_as(setting->form, with_generator(setting->options, world), code, {x})[0];
+    y = run_as(setting->form, with_generator(setting->options, world), code,
+               operator_program::with_arguments(world, x))[0];
   }
   for (const auto& piece : world.pieces) {
     const at::Tensor more = piece->auxiliary(round * kMostSteps);

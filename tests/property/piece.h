@@ -31,6 +31,11 @@ class Piece {
   virtual at::Tensor run(const at::Tensor& x, std::size_t call) = 0;
   // What the user's code does between the forwards and the backwards.
   virtual void between_passes() {}
+  // What the program passes to its regions, and the piece reads as they have received it. Or
+  // undefined.
+  const at::Tensor& argument() const { return received_.defined() ? received_ : argument_; }
+  // Returns the one before. An undefined tensor: outside of regions.
+  at::Tensor receive(at::Tensor argument) { return std::exchange(received_, std::move(argument)); }
   // What a forward adds to its loss beside its result, of its calls from `first` on. Or undefined.
   virtual at::Tensor auxiliary(std::size_t /*first*/) const { return {}; }
 
@@ -44,10 +49,13 @@ class Piece {
 
   at::Tensor parameter(at::IntArrayRef sizes);
   at::Tensor buffer(at::Tensor tensor);
+  void pass(at::Tensor argument) { argument_ = std::move(argument); }
 
  private:
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> buffers_;
+  at::Tensor argument_;
+  at::Tensor received_;
   std::map<std::pair<std::size_t, std::size_t>, at::Tensor> kept_;
 };
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// A store with a thread of its own may read a tensor after put(). Code that meanwhile writes to the
+// tensor through a pointer, which counts no version, must not change a gradient.
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "reprise/engine/checkpoint_scope.h"
+#include "reprise/engine/errors.h"
+#include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/store_guard.h"
+#include "reprise/hooks/stored/exact_tensor.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::late_stores_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Reads the tensor as late as possible.
+class LateTensor final : public hooks_internal::ExactTensor {
+ public:
+  explicit LateTensor(const at::Tensor& tensor) : tensor_(tensor) {}
+  at::Tensor get() override { return tensor_.clone(); }
+  std::int64_t device_bytes() const override { return 0; }
+
+ private:
+  const at::Tensor tensor_;
+};
+
+class LateStore final : public ActivationStore {
+ public:
+  std::unique_ptr<StoredTensor> put(const at::Tensor& tensor) override {
+    return std::make_unique<LateTensor>(tensor);
+  }
+};
+
+using LateStoresTest = ConformanceTest;
+
+at::Tensor code(const at::Tensor& t, const at::Tensor& b) { return (t * (b + 1)).sin().exp(); }
+
+TEST_F(LateStoresTest, AnyByteOfAnInputThatIsWrittenBeforeItsStoreReadsItIsAnError) {
+  std::mt19937 random(7);
+  const auto store = std::make_shared<LateStore>();
+  const auto recompute = [](const PolicyContext&) { return CheckpointPolicy::PREFER_RECOMPUTE; };
+  const std::vector<CheckpointOptions> all = {{.input_store = store},
+                                              {.policy = recompute, .input_store = store},
+                                              {.replay = ReplayMode::kTape, .input_store = store},
+                                              {},
+                                              {.policy = recompute},
+                                              {.replay = ReplayMode::kTape}};
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(round);
+    const at::Tensor x = leaf({1000});
+    const at::Tensor buffer = at::rand({1000});
+    const CheckpointOptions& options = all[round % all.size()];
+    const at::Tensor y = [&] {
+      std::optional<StoreGuard> guard;
+      if (options.input_store == nullptr) {
+        guard.emplace(store);
+      }
+      return checkpoint(options, code, x, buffer);
+    }();
+    auto* const bytes = static_cast<unsigned char*>(buffer.mutable_data_ptr());
+    bytes[random() % buffer.nbytes()] ^= 1;
+    try {
+      y.sum().backward();
+      ADD_FAILURE() << "no error";
+    } catch (const MutationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("written through a pointer"));
+    }
+  }
+}
+
+// A workspace, which the code fills again in each run.
+TEST_F(LateStoresTest, AnInputThatTheCodeFillsIsAsInPlain) {
+  const auto fill = [](const at::Tensor& t, const at::Tensor& filled) {
+    std::fill_n(filled.mutable_data_ptr<float>(), filled.numel(), 3.0F);
+    const at::Tensor y = (t * filled.clone()).sin();
+    std::fill_n(filled.mutable_data_ptr<float>(), filled.numel(), 4.0F);
+    return y * filled.clone();
+  };
+  const at::Tensor x = leaf({6, 8});
+  const at::Tensor expected = torch::autograd::grad({fill(x, at::zeros({6, 8})).sum()}, {x})[0];
+  const CheckpointOptions options{.input_store = std::make_shared<LateStore>()};
+  const at::Tensor y = checkpoint(options, fill, x, at::zeros({6, 8}));
+  EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
+}
+
+}  // namespace
+}  // namespace reprise::testing::late_stores_test
