@@ -29,7 +29,7 @@ void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
         const Provenance earlier = refills(call.traits, tensor) ? Provenance{0} : entry->hash;
         entry->hash = mix_in(mix_in(earlier, kWritten), part);
         entry->origin = std::min(entry->origin, origin);
-        entry->is_unset = false;
+        entry->is_unset = entry->is_unset && call.traits.leaves_targets(arguments);
         ++entry->version;  // as autograd counts it, if it does
       }
     });

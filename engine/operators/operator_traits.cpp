@@ -210,6 +210,8 @@ void OperatorTraits::find_writes(const c10::FunctionSchema& schema) {
   if (undeclared) {
     written_arguments = {*argument_called(schema, "running_mean"),
                          *argument_called(schema, "running_var")};
+  }
+  if (!written_arguments.empty()) {
     training_argument = argument_called(schema, "training");
   }
   overwrites = overwrites_targets(schema);
@@ -293,6 +295,10 @@ const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
 
 bool OperatorTraits::writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const {
   return undeclared && (!training_argument || arguments[*training_argument].toBool());
+}
+
+bool OperatorTraits::leaves_targets(c10::ArrayRef<c10::IValue> arguments) const {
+  return training_argument && !arguments[*training_argument].toBool();
 }
 
 }  // namespace reprise::engine_internal

@@ -53,6 +53,9 @@ struct OperatorTraits {
   // Batch-norm's writes to its running statistics, which most schemas do not declare: in training
   // only, and not counted by version counters.
   bool writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const;
+  // Returns whether the call, in evaluation, leaves targets as they are: batch norms their
+  // statistics, rrelu_with_noise() its noise, though the schema declares a write.
+  bool leaves_targets(c10::ArrayRef<c10::IValue> arguments) const;
 
   // Returns whether the data that it writes may arrive after it has returned.
   bool delivers_later() const {
@@ -121,7 +124,7 @@ struct OperatorTraits {
   // Its results are incomplete until wait_tensor() has been called for them.
   bool gives_in_flight = false;
   bool undeclared = false;  // writes to running statistics
-  // Only with these: the argument that determines whether there are any.
+  // Only with writes: the argument that determines whether there are any.
   std::optional<std::uint32_t> training_argument;
 
  private:

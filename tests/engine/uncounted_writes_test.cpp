@@ -300,6 +300,29 @@ TEST(UncountedWritesOfStatisticsTest, LeaveSavedStatisticsAsInPlain) {
   EXPECT_TRUE(bitwise_equal(gradient(2), gradient(0)));
 }
 
+// Plain backward finds the state as the optimizer leaves it; a replay draws it in other memory.
+TEST(UncountedWritesOfStateTest, LeaveSavedStateAsInPlain) {
+  const auto gradient = [](const Form& form, bool is_outer) {
+    at::manual_seed(3);
+    const at::Tensor state = at::ones({6, 8});
+    const at::Tensor x = at::randn({6, 8}).requires_grad_();
+    const auto draw = [&](const at::Tensor& t) { return t.sin() * state.bernoulli_(0.5); };
+    const auto code = [&](const at::Tensor& t) {
+      const at::Tensor y = form(draw, t);
+      fused_update(state, t.detach().clone());
+      return y * state.clone();
+    };
+    const at::Tensor y = is_outer ? checkpoint(code, x) : code(x);
+    return torch::autograd::grad({y.sum()}, {x})[0];
+  };
+  for (const bool is_outer : {false, true}) {
+    SCOPED_TRACE(is_outer);
+    for (const Form& form : {Form(in_tape), Form(in_scope), Form(in_function)}) {
+      EXPECT_TRUE(bitwise_equal(gradient(form, is_outer), gradient(in_place, false)));
+    }
+  }
+}
+
 TEST(UncountedWriteMomentTest, OrdersMomentsAcrossTheirEnd) {
   using engine_internal::is_after;
   EXPECT_TRUE(is_after(2, 1));

@@ -34,6 +34,26 @@ TEST_F(ValueCheckTest, IgnoresWhatCtcLossLeavesUnset) {
   });
 }
 
+// rrelu declares a write to its noise, which it draws in training only.
+TEST_F(ValueCheckTest, IgnoresNoiseThatRreluLeavesUnset) {
+  const CheckpointOptions values{.determinism_check = DeterminismCheck::kValues};
+  const CheckpointOptions tape{.replay = ReplayMode::kTape,
+                               .determinism_check = DeterminismCheck::kValues};
+  const auto rrelu = [](const at::Tensor& t) {
+    return at::rrelu(t, 0.1, 0.3, /*training=*/false) * 2;
+  };
+  for (const auto& inside : {values, tape}) {
+    int runs = 0;
+    expect_no_complaint([&](const at::Tensor& t) {
+      const at::Tensor y = t.sin();
+      for (int i = ++runs; i >= 0; --i) {
+        at::full({6, 8}, runs + i);  // other contents of free memory
+      }
+      return checkpoint(inside, rrelu, y).exp();
+    });
+  }
+}
+
 TEST_F(ValueCheckTest, IgnoresStatisticsThatTrainingSavesAndDoesNotUse) {
   at::Tensor mean = at::zeros({8}), variance = at::ones({8});
   expect_no_complaint([&](const at::Tensor& t) {

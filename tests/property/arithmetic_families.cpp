@@ -154,7 +154,9 @@ std::vector<Family> complex_and_random() {
          return s.embedding.index_select(0, x.detach().abs().add(0.1).multinomial(2).flatten());
        }},
       {"randperm", [](S&, const T& x) { return x.index({at::randperm(4)}) * x; }},
-      {"rrelu", [](S&, const T& x) { return at::rrelu(x, 0.1, 0.4, true); }, true, false, false,
+      {"rrelu",
+       [](S&, const T& x) { return at::rrelu(x, 0.1, 0.4, true) + at::rrelu(x, 0.1, 0.4, false); },
+       true, false, false,
        /*saves_unfilled=*/true},
       {"gumbel",
        [](S&, const T& x) { return (x - at::empty_like(x).exponential_().log()).softmax(1); }},

@@ -108,9 +108,13 @@ class Uncounted : public Piece {
   explicit Uncounted(PieceRandom& random)
       : variant_(pick(random, 4)),
         is_first_(pick(random, 2) == 0),
-        is_late_(pick(random, 3) == 0) {}
+        is_late_(pick(random, 3) == 0),
+        draws_(pick(random, 3) == 0) {}
 
-  T run(const T& x, std::size_t /*call*/) override {
+  T run(const T& x, std::size_t call) override {
+    if (draws_) {
+      return with_drawn(x, drawn_[call]);
+    }
     if (is_first_) {
       write(x);
     }
@@ -124,10 +128,29 @@ class Uncounted : public Piece {
   void between_passes() override {
     if (is_late_) {
       write(at::linspace(-1, 1, 24).view({4, 6}));
+      for (const T& drawn : draws_ ? drawn_ : std::vector<T>()) {
+        update(drawn, momentum_);
+      }
     }
   }
 
  private:
+  // State that the code draws and autograd saves. The optimizer writes to what has been saved.
+  T with_drawn(const T& x, const T& drawn) {
+    {
+      const torch::NoGradGuard no_grad;
+      drawn.bernoulli_(0.5);
+    }
+    const T y = x.sin() * drawn;
+    if (!is_late_) {
+      update(drawn, x.detach().mean(0));
+    }
+    return is_first_ ? y * drawn.clone() : y;
+  }
+  static void update(const T& target, const T& gradient) {
+    const torch::NoGradGuard no_grad;
+    at::_fused_sgd_({target}, {gradient + 1}, {}, 0, 0, 0.1, 0, false, false, true);
+  }
   void write(const T& x) {
     const torch::NoGradGuard no_grad;
     switch (variant_) {
@@ -150,6 +173,15 @@ class Uncounted : public Piece {
   const std::size_t variant_;
   const bool is_first_;
   const bool is_late_;
+  const bool draws_;
+  // One per call.
+  const std::vector<T> drawn_ = [] {
+    std::vector<T> made;
+    for (int i = 0; i < 16; ++i) {
+      made.push_back(at::ones({6}));
+    }
+    return made;
+  }();
   T mean_ = buffer(at::zeros({6}));
   T variance_ = buffer(at::ones({6}));
   const T momentum_ = buffer(at::zeros({6}));
