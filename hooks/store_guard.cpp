@@ -27,6 +27,7 @@ class StoreProvider final : public HookProvider {
   std::unique_ptr<SavedVariableHooks> make_hooks() override {
     return std::make_unique<StoreHooks>(store_, order_);
   }
+  bool may_copy() const override { return false; }
 
  private:
   std::shared_ptr<ActivationStore> store_;

@@ -31,6 +31,7 @@ struct RegionRecord {
   std::int64_t copied_state_limit_bytes = 0;
   bool early_stop = true;
   bool allow_external_mutation = false;
+  bool is_in_hooks = false;  // see HookProvider::may_copy()
   DeterminismCheck check = DeterminismCheck::kMetadata;
   std::function<std::string(const at::Tensor&)> describe;
   std::shared_ptr<ActivationStore> input_store;  // or null

@@ -50,6 +50,7 @@ class ForwardHooks : public HookProvider, public SharedInterception {
     return frame_->make_slot();
   }
   bool recomputes() const override { return true; }
+  bool may_copy() const override { return frame_->is_in_hooks(); }
 
  private:
   std::shared_ptr<Frame> frame_;
@@ -111,6 +112,13 @@ bool is_nested() {
   return around != nullptr && around->recomputes();
 }
 
+// Returns whether hooks of the user's see what autograd saves.
+bool is_in_hooks() {
+  return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty() ||
+         hooks_internal::find_open_provider(
+             [](const HookProvider& hooks) { return hooks.may_copy(); }) != nullptr;
+}
+
 // Hooks of an enclosing region are not used: the number of retained tensors depends on their other
 // owners when the region ends, and a replay of the enclosing region must save as many as forward.
 bool keeps_through_hooks(const CheckpointOptions& options) {
@@ -135,6 +143,7 @@ RegionRecord make_record(const CheckpointOptions& options) {
   record.name = name_or_number(options.name);
   record.early_stop = effective_early_stop(options.early_stop);
   record.allow_external_mutation = options.allow_external_mutation;
+  record.is_in_hooks = is_in_hooks();
   record.copied_state_limit_bytes = options.copied_state_limit_bytes;
   record.check = check_for(options);
   record.describe = options.determinism_fn;

@@ -105,11 +105,12 @@ at::Tensor Frame::unpack(SlotId slot) {
     if (at::Tensor now = saved.reassigned(); now.defined()) {
       return now;
     }
-    // Autograd does not see such a write, and has the object as it is now; a region inside reads
-    // its input as it was.
+    // Autograd does not see such a write, and without hooks has the object as it is now; a region
+    // inside reads its input as it was.
     const bool is_input = record_.slots[slot].input_group != 0;
-    const bool is_as_it_was = is_input ? value.is_moved || saved.is_written_uncounted()
-                                       : value.is_moved && !saved.is_written_uncounted();
+    const bool is_as_it_was =
+        is_input ? value.is_moved || saved.is_written_uncounted()
+                 : value.is_moved && (record_.is_in_hooks || !saved.is_written_uncounted());
     if (at::Tensor original = is_as_it_was ? at::Tensor() : saved.original(); original.defined()) {
       return original;
     }

@@ -44,6 +44,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   ~Frame();
 
   const std::string& name() const { return record_.name; }
+  bool is_in_hooks() const { return record_.is_in_hooks; }
 
   // Returns the number of frames in the process, for leak tests.
   static std::int64_t live_count();

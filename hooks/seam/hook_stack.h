@@ -37,6 +37,9 @@ class REPRISE_API HookProvider {
 
   // Returns true for a region: its saved tensors are dropped and recomputed.
   virtual bool recomputes() const { return false; }
+  // Returns whether a user's hooks, these or others around the region that these belong to, may
+  // copy tensors when autograd saves them.
+  virtual bool may_copy() const { return !recomputes(); }
 
   // Called when a backward inside the scope, or inside a nested scope, is about to add to the
   // `.grad` of these leaves. If it returns false, the next provider further out is called.

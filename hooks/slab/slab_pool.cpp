@@ -48,9 +48,12 @@ SlabPart::~SlabPart() {
 at::Tensor SlabPart::bytes(const std::shared_ptr<SlabPart>& part, std::int64_t size) {
   const at::Tensor& slab = part->slab_->bytes;
   auto* const start = static_cast<std::byte*>(slab.mutable_data_ptr()) + part->extent_.offset;
-  return at::from_blob(
+  at::Tensor bytes = at::from_blob(
       start, {static_cast<std::int64_t>(size)}, [part](void* /*start*/) {}, slab.options(),
       slab.device());
+  // Nobody else writes to the memory, or frees it: it is not a user's that is wrapped.
+  bytes.storage().unsafeGetStorageImpl()->set_allocator(slab.storage().allocator());
+  return bytes;
 }
 
 void SlabPart::note_use() {

@@ -10,9 +10,14 @@
 
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/errors.h"
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/host_store.h"
 #include "reprise/hooks/saved_tensor_hooks.h"
+#include "reprise/hooks/slab_store.h"
 #include "reprise/hooks/store_guard.h"
 #include "reprise/hooks/stored/exact_tensor.h"
+#include "reprise/hooks/stores.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::testing::late_stores_test {
@@ -88,6 +93,25 @@ TEST_F(LateStoresTest, AnInputThatTheCodeFillsIsAsInPlain) {
   const CheckpointOptions options{.input_store = std::make_shared<LateStore>()};
   const at::Tensor y = checkpoint(options, fill, x, at::zeros({6, 8}));
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
+}
+
+// The memory of what a store returns is no memory that the region wraps: a region inside keeps it
+// as it kept the input in forward.
+TEST_F(LateStoresTest, ARegionInsideReadsAnInputFromAnyStore) {
+  const std::vector<std::shared_ptr<ActivationStore>> all = {
+      stores::disk({.min_bytes = 0}),   stores::compressed({.min_bytes = 0}), stores::slab({}),
+      stores::packed({.min_bytes = 0}), stores::host({.min_bytes = 0}),       stores::device()};
+  const at::Tensor x = leaf({6, 8});
+  const auto inside = [](const at::Tensor& t, const at::Tensor& mask) {
+    const CheckpointScope scope;
+    return at::where(mask.cos() > 0.5, t, t * 0.1).sin();
+  };
+  const at::Tensor expected = torch::autograd::grad({inside(x, at::ones({6, 8})).sum()}, {x})[0];
+  for (const auto& store : all) {
+    const at::Tensor y =
+        checkpoint(CheckpointOptions{.input_store = store}, inside, x, at::ones({6, 8}));
+    EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
+  }
 }
 
 }  // namespace

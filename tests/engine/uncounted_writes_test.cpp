@@ -5,10 +5,12 @@
 // autograd's gradient, or an error that names the cause.
 #include "reprise/engine/operators/uncounted_writes.h"
 
+#include <optional>
 #include <thread>
 
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/errors.h"
+#include "reprise/hooks/saved_tensor_hooks.h"
 #include "tests/conformance/conformance_fixture.h"
 #include "tests/engine/forms.h"
 
@@ -300,9 +302,15 @@ TEST(UncountedWritesOfStatisticsTest, LeaveSavedStatisticsAsInPlain) {
   EXPECT_TRUE(bitwise_equal(gradient(2), gradient(0)));
 }
 
-// Plain backward finds the state as the optimizer leaves it; a replay draws it in other memory.
+// Plain backward finds the state as the optimizer leaves it, or as hooks have copied it before; a
+// replay draws it in other memory.
 TEST(UncountedWritesOfStateTest, LeaveSavedStateAsInPlain) {
-  const auto gradient = [](const Form& form, bool is_outer) {
+  const auto gradient = [](const Form& form, bool is_outer, bool copies) {
+    std::optional<SavedTensorHooksGuard> hooks;
+    if (copies) {
+      hooks.emplace([](const at::Tensor& t) { return t.clone(); },
+                    [](const at::Tensor& t) { return t; });
+    }
     at::manual_seed(3);
     const at::Tensor state = at::ones({6, 8});
     const at::Tensor x = at::randn({6, 8}).requires_grad_();
@@ -315,10 +323,12 @@ TEST(UncountedWritesOfStateTest, LeaveSavedStateAsInPlain) {
     const at::Tensor y = is_outer ? checkpoint(code, x) : code(x);
     return torch::autograd::grad({y.sum()}, {x})[0];
   };
-  for (const bool is_outer : {false, true}) {
-    SCOPED_TRACE(is_outer);
+  for (const int how : {0, 1, 2, 3}) {
+    SCOPED_TRACE(how);
+    const bool is_outer = how % 2 == 1, copies = how / 2 == 1;
     for (const Form& form : {Form(in_tape), Form(in_scope), Form(in_function)}) {
-      EXPECT_TRUE(bitwise_equal(gradient(form, is_outer), gradient(in_place, false)));
+      EXPECT_TRUE(
+          bitwise_equal(gradient(form, is_outer, copies), gradient(in_place, false, copies)));
     }
   }
 }

@@ -214,7 +214,12 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
   for (std::size_t i = 0; i < different; ++i) {
     pieces_.emplace_back(of_pieces[pick(random, of_pieces.size())], random());
   }
-  has_user_hooks_ = has_user_hooks_ && !has_piece(Kind::kSavedFirst);
+  has_user_hooks_ = has_user_hooks_ && !has_piece(Kind::kSavedFirst) &&
+                    std::none_of(pieces_.begin(), pieces_.end(), [](const auto& piece) {
+                      Random of_piece(piece.second);
+                      return piece.first == Kind::kUncounted &&
+                             make_piece(piece.first, of_piece, false)->differs_in_hooks();
+                    });
   // A backward inside a function region runs its code again: the rest of forward would find the
   // members swapped once more, and a term of the loss that was kept before it would be of the later
   // run, whose gradients are added in another order.

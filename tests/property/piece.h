@@ -36,6 +36,8 @@ class Piece {
   const at::Tensor& argument() const { return received_.defined() ? received_ : argument_; }
   // Returns the one before. An undefined tensor: outside of regions.
   at::Tensor receive(at::Tensor argument) { return std::exchange(received_, std::move(argument)); }
+  // What saved-tensor hooks that copy would change: a tape copies an input when its region ends.
+  virtual bool differs_in_hooks() const { return false; }
   // What a forward adds to its loss beside its result, of its calls from `first` on. Or undefined.
   virtual at::Tensor auxiliary(std::size_t /*first*/) const { return {}; }
 

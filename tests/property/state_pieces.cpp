@@ -125,6 +125,8 @@ class Uncounted : public Piece {
     return y;
   }
 
+  bool differs_in_hooks() const override { return draws_; }
+
   void between_passes() override {
     if (is_late_) {
       write(at::linspace(-1, 1, 24).view({4, 6}));
