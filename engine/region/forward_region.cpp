@@ -114,9 +114,9 @@ bool is_nested() {
 
 // Returns whether hooks of the user's see what autograd saves.
 bool is_in_hooks() {
-  return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty() ||
-         hooks_internal::find_open_provider(
-             [](const HookProvider& hooks) { return hooks.may_copy(); }) != nullptr;
+  const bool has_own = hooks_internal::has_open_provider() &&
+                       hooks_internal::find_open_provider(&HookProvider::may_copy) != nullptr;
+  return has_own || !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
 // Hooks of an enclosing region are not used: the number of retained tensors depends on their other
