@@ -294,7 +294,7 @@ const OperatorTraits& OperatorTraits::of(const c10::OperatorHandle& op) {
 }
 
 bool OperatorTraits::writes_undeclared(c10::ArrayRef<c10::IValue> arguments) const {
-  return undeclared && (!training_argument || arguments[*training_argument].toBool());
+  return undeclared && !leaves_targets(arguments);
 }
 
 bool OperatorTraits::leaves_targets(c10::ArrayRef<c10::IValue> arguments) const {

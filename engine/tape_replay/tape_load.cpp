@@ -21,9 +21,7 @@ using Why = Tape::Given::Why;
 
 // Returns the tensor with the strides of forward's, if a hook or store has returned others.
 at::Tensor with_strides(at::Tensor tensor, const Geometry& geometry) {
-  const bool is_same = std::equal(geometry.strides.begin(), geometry.strides.end(),
-                                  tensor.strides().begin(), tensor.strides().end());
-  if (is_same) {
+  if (hooks_internal::are_same_dims(geometry.strides, tensor.strides())) {
     return tensor;
   }
   const at::Tensor made = at::empty_strided(geometry.sizes, geometry.strides, tensor.options());
@@ -144,9 +142,8 @@ std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry)
 at::Tensor TapeReplay::parameter_now(const Tape::Given& given) const {
   const Geometry& geometry = tape_.geometries[given.geometry];
   at::Tensor now = hooks_internal::detached_alias(given.parameter);
-  const bool is_whole = std::equal(geometry.sizes.begin(), geometry.sizes.end(),
-                                   now.sizes().begin(), now.sizes().end()) &&
-                        !is_beyond_storage(now);
+  const bool is_whole =
+      hooks_internal::are_same_dims(geometry.sizes, now.sizes()) && !is_beyond_storage(now);
   if (!is_whole) {
     throw MutationError(c10::str(
         "[checkpoint] region '", record_.name,

@@ -279,7 +279,7 @@ class Pointers : public Piece {
   T run(const T& x, std::size_t call) override {
     switch (variant_) {
       case 0: {
-        const T slot = argument().defined() ? argument() : slot_;
+        const T slot = argument_or(slot_);
         fill_through_pointer(slot, call);
         return read(read_, x, slot);
       }
@@ -323,7 +323,7 @@ class OutsidePointers : public Piece {
   }
 
   T run(const T& x, std::size_t /*call*/) override {
-    const T slot = argument().defined() ? argument() : slot_;
+    const T slot = argument_or(slot_);
     const T y = read(read_, x, slot);
     if (variant_ == 2) {
       slot.mutable_data_ptr<float>()[at_] += 1;

@@ -31,12 +31,13 @@ class Piece {
   virtual at::Tensor run(const at::Tensor& x, std::size_t call) = 0;
   // What the user's code does between the forwards and the backwards.
   virtual void between_passes() {}
-  // What the program passes to its regions, and the piece reads as they have received it. Or
-  // undefined.
+  // Returns the tensor that the program passes to its regions, in a region as received there;
+  // undefined for none.
   const at::Tensor& argument() const { return received_.defined() ? received_ : argument_; }
   // Returns the one before. An undefined tensor: outside of regions.
   at::Tensor receive(at::Tensor argument) { return std::exchange(received_, std::move(argument)); }
-  // What saved-tensor hooks that copy would change: a tape copies an input when its region ends.
+  // Returns whether saved-tensor hooks that copy change the result: a tape copies an input when its
+  // region ends.
   virtual bool differs_in_hooks() const { return false; }
   // What a forward adds to its loss beside its result, of its calls from `first` on. Or undefined.
   virtual at::Tensor auxiliary(std::size_t /*first*/) const { return {}; }
@@ -52,6 +53,10 @@ class Piece {
   at::Tensor parameter(at::IntArrayRef sizes);
   at::Tensor buffer(at::Tensor tensor);
   void pass(at::Tensor argument) { argument_ = std::move(argument); }
+  // Returns the argument, if there is one, otherwise the piece's own tensor.
+  at::Tensor argument_or(const at::Tensor& own) const {
+    return argument().defined() ? argument() : own;
+  }
 
  private:
   std::vector<at::Tensor> parameters_;
