@@ -9,7 +9,8 @@
 //
 // Not for results to save: excluded code runs whenever the region is recomputed. It may read a
 // tensor that the region has computed if it reads it in forward as well; a tensor that it reads in
-// the recomputation alone may be missing, which is a DeterminismError.
+// the recomputation alone may be missing, which is a DeterminismError. A scope records excluded
+// operators like all others, since no code runs again.
 //
 // Example:
 //

@@ -209,21 +209,22 @@ void BudgetStep::before_operator(const Tape& tape) {
   }
 }
 
-void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next) {
+void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) {
   if (source_.keeps_limit() || call.traits.is_bookkeeping || call.traits.is_view) {
-    run_unguarded(call, next);
+    run_unguarded(call, next, runs_once);
     return;
   }
   keep_limit(foreseen_bytes(call));
   source_.begin_operator();
-  run_unguarded(call, next);
+  run_unguarded(call, next, runs_once);
   operator_bytes_ = source_.operator_bytes();
   keep_limit(0, operator_bytes_);
 }
 
-void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* next) {
+void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* next,
+                               bool runs_once) {
   if (transcript_) {
-    record_operator(transcript_->recorder(), source_.device(), call, next);
+    record_operator(transcript_->recorder(), source_.device(), call, next, runs_once);
   } else {
     pass_on(call, next);
   }

@@ -85,7 +85,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
 
   // TapeRetention.
   void before_operator(const Tape& tape) override;
-  void run(const OperatorCall& call, OperatorInterceptor* next) override;
+  void run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) override;
   void decide(Tape::Operator& op, std::span<Result> results) override;
   void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) override;
   bool retains_saved(const at::Tensor& tensor) const override {
@@ -116,7 +116,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool has_backward(std::optional<int> which = std::nullopt) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(workers_mutex_);
 
-  void run_unguarded(const OperatorCall& call, OperatorInterceptor* next);
+  void run_unguarded(const OperatorCall& call, OperatorInterceptor* next, bool runs_once);
   std::int64_t foreseen_bytes(const OperatorCall& call) const;
   void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
   bool may_evict() const;

@@ -297,9 +297,8 @@ std::vector<at::Tensor> FunctionReplay::restore_inputs() {
 void FunctionReplay::note_copies(std::span<const at::Tensor> inputs) {
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
     const RegionInput& input = function_.inputs[i];
-    if (input.is_packed() && inputs[i].defined() && !input.is_original(inputs[i]) &&
-        input.is_in_exact_store()) {
-      watch_->note_copy(i, inputs[i]);
+    if (input.is_packed() && inputs[i].defined() && !input.is_original(inputs[i])) {
+      watch_->note_copy(i, inputs[i], input.is_in_exact_store());
     }
   }
 }

@@ -15,9 +15,10 @@ namespace reprise::engine_internal {
 // Waits for all work on the device, so that times include it.
 void synchronize(c10::Device device);
 
-// Runs the operator, through `next` unless that is null, and records it.
+// Runs the operator, through `next` unless that is null, and records it. runs_once: it cannot be
+// recomputed, whichever operator it is.
 void record_operator(StepRecorder& recorder, c10::Device device, const OperatorCall& call,
-                     OperatorInterceptor* next);
+                     OperatorInterceptor* next, bool runs_once = false);
 
 class StepInterceptor final : public OperatorInterceptor {
  public:

@@ -88,14 +88,14 @@ at::Tensor Geometry::look_at(const at::Tensor& base, std::int64_t shift) const {
 
 Tape::Refilled::Refilled(const at::Tensor& whole) : whole(whole), version(version_of(whole)) {}
 
-void Tape::Refilled::complete(bool is_current) {
+void Tape::Refilled::complete(bool is_current, bool is_managed) {
   is_complete = true;
   if (whole.is_freed()) {
     return;
   }
   const c10::intrusive_ptr<c10::StorageImpl> memory = whole.storage();
   sample = is_current && memory ? sample_storage(*memory, /*of_all_bytes=*/true) : 0;
-  version = sample != 0 ? version : -1;
+  version = sample != 0 || (is_current && is_managed) ? version : -1;
 }
 
 at::Tensor Tape::Refilled::now() const {
@@ -115,8 +115,11 @@ std::string describe_loss(const Tape::Given& given) {
 }
 
 at::Tensor flat(const at::Tensor& tensor) {
+  return flat(tensor, static_cast<std::int64_t>(tensor.storage().nbytes()));
+}
+
+at::Tensor flat(const at::Tensor& tensor, std::int64_t bytes) {
   at::Tensor all = hooks_internal::detached_alias(tensor);
-  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   c10::TensorImpl& impl = *all.unsafeGetTensorImpl();
   impl.set_allow_tensor_metadata_change(true);
   const std::int64_t size = bytes / static_cast<std::int64_t>(tensor.itemsize());

@@ -133,6 +133,8 @@ class Tape {
     bool is_required : 1 = false;  // in each session, before all else: see Note [Transfers]
     bool is_cheap : 1 = false;     // see OperatorTraits
     bool is_asked : 1 = false;     // the policy was asked
+    bool is_hidden : 1 = false;    // under a PolicyBypassGuard
+    bool runs_once : 1 = false;    // of planned tapes: see refillable_memory.h
     bool is_forced = false;        // by must_save() or must_recompute()
     float seconds = 0;             // if known, of planned tapes
     std::int64_t bytes = 0;        // likewise, that it has allocated at once
@@ -179,8 +181,9 @@ class Tape {
   // memory].
   struct Refilled {
     explicit Refilled(const at::Tensor& whole);
-    // Forward has ended. is_current: nothing has been written to the memory since.
-    void complete(bool is_current);
+    // Forward has ended. is_current: nothing has been written to the memory since. is_managed: its
+    // owner fills it with the same contents, in whatever way.
+    void complete(bool is_current, bool is_managed);
     // Returns a tensor over the whole memory; undefined unless that is known to hold the value.
     at::Tensor now() const;
 
@@ -245,6 +248,8 @@ std::string describe_loss(const Tape::Given& given);
 
 // Returns the whole storage of a tensor, as one dimension.
 at::Tensor flat(const at::Tensor& tensor);
+// The same of a storage that had or will have that many bytes.
+at::Tensor flat(const at::Tensor& tensor, std::int64_t bytes);
 
 // Returns whether `whole` covers all elements of `part`, without gaps or overlaps.
 bool covers(const Geometry& whole, const Geometry& part);

@@ -47,8 +47,8 @@ class TapeRetention {
 
   // Another operator is about to run.
   virtual void before_operator(const Tape& tape) = 0;
-  // Runs it, through `next` unless that is null.
-  virtual void run(const OperatorCall& call, OperatorInterceptor* next) = 0;
+  // Runs it, through `next` unless that is null. runs_once: see Tape::Operator.
+  virtual void run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) = 0;
   // `op` has run and is on the tape. May set op.seconds and op.bytes.
   virtual void decide(Tape::Operator& op, std::span<Result> results) = 0;
   // Returns whether a tensor that autograd saves now is retained, whatever was decided for it.

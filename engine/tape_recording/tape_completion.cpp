@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reprise/engine/kept/input_group.h"
+#include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/engine/tape/tape_needs.h"
 #include "reprise/engine/tape_recording/tape_recorder.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
@@ -89,13 +90,14 @@ void TapeRecorder::give_inputs(const TapeValueSet& needed, const TapeValueSet& o
       input.lost = describe_loss(input);
     }
     if (otherwise[value] && !input.parameter.defined()) {
-      input.kept.alias = flat(input.kept.alias);
+      input.kept.alias = flat(input.kept.alias, values_[value].bytes);  // it may be freed now
       input.geometry = tables_.geometry_of(input.kept.alias);
     }
     // The statistics that batch-norm has saved are not used: an enclosing region that saved them
     // would compare them.
     const bool is_packed = (options_.input_store == nullptr || needed[value]) &&
-                           !input.is_parameter && !values_[value].is_statistics;
+                           !input.is_parameter && !values_[value].is_statistics &&
+                           !is_refillable(input.kept.alias);
     if (may_pack && is_packed && input.why == Why::kOutside && !input.lost) {
       to_pack.push_back(value);
       tensors.push_back(input.kept.alias);
@@ -150,10 +152,12 @@ void TapeRecorder::complete_refilled(const TapeValueSet& needed) {
   absl::erase_if(tape_.refilled, [&](auto& entry) {
     auto& [value, refilled] = entry;
     const TapeValues::Memory* const memory = values_.find(refilled.whole.memory());
+    const TapeOperatorId op = tape_.values[value].op;
+    const bool is_managed = op != Tape::kNone && tape_.operators[op].is_hidden;
     const bool is_to_stay = needed[value] && refilled.whole.exists() && memory != nullptr &&
-                            (memory->is_others || refilled.whole.is_freed());
+                            (memory->is_others || refilled.whole.is_freed() || is_managed);
     if (is_to_stay) {
-      refilled.complete(/*is_current=*/memory->current == value);
+      refilled.complete(/*is_current=*/memory->current == value, is_managed);
     }
     return !is_to_stay;
   });

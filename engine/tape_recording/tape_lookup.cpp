@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "reprise/engine/operators/autograd_facts.h"
+#include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
@@ -88,8 +89,12 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
       tape_.values[value].op == Tape::kNone && !is_copied) {
     note_sample(value, tensor);
   }
-  if (use == Use::kRead && info.is_state) {
-    copy_state(value, tensor);
+  if (use == Use::kRead && is_outside) {
+    const bool is_refilled = is_refillable(tensor);
+    if (is_refilled ? tape_.is_planned : info.is_state) {
+      copy_state(value, tensor);
+      found.runs_once = is_refilled && values_.input(value)->why != Why::kCopied;
+    }
   }
   return found;
 }

@@ -48,6 +48,7 @@ class TapeLookup {
     Tape::Tensor tensor;
     StorageId memory = nullptr;  // as of TapeValues::key_of()
     bool is_first_read = false;
+    bool runs_once = false;  // an operator of a planned tape that reads it: see refillable_memory.h
   };
 
   // state_limit_bytes: of the copies of changed memory from outside. All must outlive this.

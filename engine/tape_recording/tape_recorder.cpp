@@ -95,6 +95,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   read_now_.clear();
   targets_now_.clear();
+  runs_once_now_ = false;
   first_argument_now_ = static_cast<std::uint32_t>(tape_.arguments.size());
   const absl::Cleanup is_over = [this] { saved_now_.clear(); };
   Tape::Operator op{.op = call.op};
@@ -102,7 +103,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.ordinal = calls_++;
   samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
   StorageIdList memory;
-  if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_bypassed() ||
+  if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_unrecorded() ||
       is_in_backward_inside(backward_) || !encode_arguments(call, memory)) {
     leave_out(op);
     run_unseen(call);
@@ -112,6 +113,8 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.context = tables_.current_context(traits);
   op.is_cheap = traits.is_cheap;
   op.transfer = traits.transfer;
+  op.is_hidden = is_bypassed();
+  op.runs_once = runs_once_now_;
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
   settle_targets();
   std::vector<Written> written = std::exchange(targets_now_, {});
@@ -134,7 +137,9 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       retain_last(call, written);
       return;
     }
-    policy_region_.decide(call, arguments);
+    if (!tape_.operators.back().is_hidden) {
+      policy_region_.decide(call, arguments);
+    }
     values_.note_frontier(call.results());
   }
 }
@@ -250,8 +255,9 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
   }
   const at::Tensor state =
       TapeLookup::is_read(use) ? engine_internal::state_before(call, tensor, next_) : at::Tensor();
-  const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
+  const auto [found, of_tensor, is_first_read, runs_once] = look_up(tensor, use, state);
   memory.push_back(of_tensor);
+  runs_once_now_ = runs_once_now_ || runs_once;
   values_[found.value].is_statistics = false;
   const bool is_first = tape_.arguments.size() == first_argument_now_;
   tape_.arguments.emplace_back(Kind::kTensor, found.value.number(), found.geometry,

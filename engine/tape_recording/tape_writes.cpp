@@ -7,6 +7,7 @@
 
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/engine/tape_recording/tape_recorder.h"
 
 namespace reprise::engine_internal {
@@ -210,7 +211,8 @@ void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& wr
 
 // Runs an operator that no replay repeats: its results become tape inputs.
 void TapeRecorder::run_unseen(const OperatorCall& call) {
-  const std::vector<Written> written = written_by(call);
+  std::vector<Written> written = written_by(call);
+  std::erase_if(written, [](const Written& write) { return is_refillable(write.tensor); });
   if (call.traits.is_inplace_view) {
     run_reshaping(call, written);
     return;

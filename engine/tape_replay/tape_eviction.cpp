@@ -148,7 +148,7 @@ std::optional<double> TapeEviction::recompute_seconds(TapeValueId value) {
 }
 
 bool TapeEviction::may_run_again(const Tape::Operator& op) const {
-  return op.transfer == Transfer::kNone && !op.is_forced;
+  return op.transfer == Transfer::kNone && !op.is_forced && !op.runs_once;
 }
 
 bool TapeEviction::is_there(TapeValueId value) const {

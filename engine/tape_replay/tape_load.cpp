@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape_replay/tape_replay.h"
 #include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/seam/unseen_scope.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -67,7 +69,7 @@ at::Tensor TapeReplay::argument_from(const Tape::Tensor& tensor) {
 
 const TapeReplay::Base& TapeReplay::base_of(TapeValueId value) {
   Base& base = work_[value].base;
-  if (!base.tensor.defined()) {
+  if (!base.tensor.defined() || (base.may_be_freed && is_beyond_storage(base.tensor))) {
     base = load(value);
   } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
     fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
@@ -90,6 +92,10 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
   at::Tensor tensor = load_tensor(given);
   const bool may_be_freed = given.why == Why::kOutside || given.why == Why::kOutOfSight ||
                             (given.why == Why::kPolicy && given.kept.alias.defined());
+  const bool is_refilled = may_be_freed && !tape_.is_planned && is_refillable(tensor);
+  if (is_refilled) {
+    refill(tensor);
+  }
   if (may_be_freed && is_beyond_storage(tensor)) {
     fail_mutated(c10::str(
         "a tensor ",
@@ -107,7 +113,7 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
   const bool is_compared =
       is_original && !record_.allow_external_mutation && !given.parameter.defined();
   return {tensor, shift_of(tensor, given.geometry), version_of(tensor),
-          is_compared ? written_unseen(given, tensor) : nullptr};
+          is_compared ? written_unseen(given, tensor) : nullptr, is_refilled};
 }
 
 // Returns the end of a message if it no longer has the contents that forward's operators read, at
@@ -134,6 +140,17 @@ const char* TapeReplay::written_unseen(const Tape::Given& given, const at::Tenso
   return now != given.sample ? kWrittenThroughPointer : nullptr;
 }
 
+// Unless the memory has its bytes.
+void TapeReplay::refill(const at::Tensor& tensor) {
+  if (!hooks_internal::is_dense(tensor) || !is_beyond_storage(tensor)) {
+    return;
+  }
+  if (const Refill refill = refill_of(tensor)) {
+    const hooks_internal::UnseenScope unseen;
+    (*refill)();
+  }
+}
+
 std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry) const {
   return geometry == Tape::kNone ? 0 : tensor.storage_offset() - tape_.geometries[geometry].offset;
 }
@@ -141,6 +158,9 @@ std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry)
 // Of a parameter whose manager may have freed and gathered it since.
 at::Tensor TapeReplay::parameter_now(const Tape::Given& given) const {
   const Geometry& geometry = tape_.geometries[given.geometry];
+  if (!tape_.is_planned) {
+    refill(given.parameter);
+  }
   at::Tensor now = hooks_internal::detached_alias(given.parameter);
   const bool is_whole =
       hooks_internal::are_same_dims(geometry.sizes, now.sizes()) && !is_beyond_storage(now);

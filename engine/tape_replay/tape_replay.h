@@ -66,6 +66,7 @@ class TapeReplay {
     // The end of a message, if it has been overwritten: a slot may have it, an operator may not
     // read it.
     const char* overwritten = nullptr;
+    bool may_be_freed = false;  // by its owner, who fills it again: see refillable_memory.h
   };
   struct Work {
     Base base;
@@ -128,6 +129,7 @@ class TapeReplay {
   static const char* written_unseen(const Tape::Given& given, const at::Tensor& tensor);
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor parameter_now(const Tape::Given& given) const;
+  static void refill(const at::Tensor& tensor);
   // Returns the shift of a tensor that had the geometry in forward; 0 without one.
   std::int64_t shift_of(const at::Tensor& tensor, GeometryId geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);

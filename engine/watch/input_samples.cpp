@@ -53,9 +53,21 @@ MemorySample InputSamples::value_of(const Sample& sample, const at::Tensor& tens
                               : sample_elements(tensor);
 }
 
-void InputComparison::add_copy(std::uint32_t input, const at::Tensor& copy, std::int64_t shift) {
+bool InputSamples::differs_from_earlier(std::uint32_t number, const at::Tensor& tensor,
+                                        MemorySample now) const {
+  const MutexLock lock(mutex_);
+  FromHooks& earlier = from_hooks_.try_emplace(number).first->second;
+  if (earlier.memory._unsafe_get_target() == storage_of(tensor)) {
+    return now != earlier.value;
+  }
+  earlier = {weak_storage_of(tensor), now};
+  return false;
+}
+
+void InputComparison::add_copy(std::uint32_t input, const at::Tensor& copy, std::int64_t shift,
+                               bool is_exact) {
   if (is_dense_cpu(copy)) {
-    copies_.push_back({input, &copy, shift});
+    copies_.push_back({input, &copy, shift, is_exact});
   }
 }
 
@@ -71,7 +83,8 @@ bool InputComparison::finds_change(const at::Tensor& tensor) {
   const MemorySample now = copy != nullptr && input.covers_storage
                                ? sample_contiguous(*copy->tensor, input.is_of_all_bytes)
                                : samples_.value_of(sample, tensor);
-  return now != sample.value;
+  return copy != nullptr && !copy->is_exact ? samples_.differs_from_earlier(*number, tensor, now)
+                                            : now != sample.value;
 }
 
 // A store may return several inputs in one storage.

@@ -29,8 +29,8 @@ void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor&
   }
 }
 
-void ReplayWatch::note_copy(std::uint32_t input, const at::Tensor& copy) {
-  inputs_.add_copy(input, copy, forward_.inputs[input].shift_of(copy));
+void ReplayWatch::note_copy(std::uint32_t input, const at::Tensor& copy, bool is_exact) {
+  inputs_.add_copy(input, copy, forward_.inputs[input].shift_of(copy), is_exact);
 }
 
 void ReplayWatch::note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage) {

@@ -39,9 +39,9 @@ class ReplayWatch final : public OperatorInterceptor {
 
   // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
-  // After start(). The input with this number is a copy of the bytes that a store has read, and
-  // outlives the replay.
-  void note_copy(std::uint32_t input, const at::Tensor& copy);
+  // After start(). Hooks or a store have returned the input with this number, which outlives the
+  // replay. is_exact: it has the bytes that a store has read.
+  void note_copy(std::uint32_t input, const at::Tensor& copy, bool is_exact);
   // After start(). What depends on that memory, which an earlier run of this replay's code has left
   // outside without contents, is an error.
   void note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage);

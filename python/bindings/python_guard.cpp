@@ -16,9 +16,11 @@
 #include "reprise/engine/memory_report.h"
 #include "reprise/engine/policy_bypass.h"
 #include "reprise/engine/recomputing.h"
+#include "reprise/engine/region/framework_code.h"
 #include "reprise/engine/value_annotations.h"
 #include "reprise/hooks/seam/backward_scope.h"
 #include "reprise/policies/name_scope.h"
+#include "reprise/python/bindings/python_language.h"
 #include "reprise/rng/rng_state_tracker.h"
 
 namespace reprise::python {
@@ -114,6 +116,16 @@ void add_annotations(py::module_& module) {
   });
   module.def("name_scope", [](std::string name) { return guard_of<NameScope>(std::move(name)); });
   module.def("policy_bypass", [] { return guard_of<PolicyBypassGuard>(); });
+  module.def("framework_code", [] { return guard_of<engine_internal::FrameworkCodeGuard>(); });
+  module.def(
+      "set_refillable",
+      [](const std::vector<at::Tensor>& tensors, py::object refill) {
+        engine_internal::set_refillable(tensors, [refill = share_object(std::move(refill))] {
+          const py::gil_scoped_acquire lock;
+          (*refill)();
+        });
+      },
+      py::arg("tensors"), py::arg("refill"));
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // A store with a thread of its own may read a tensor after put(). Code that meanwhile writes to the
-// tensor through a pointer, which counts no version, must not change a gradient.
+// tensor through a pointer, which counts no version, must not change a gradient. Nor must what the
+// code of a replay writes in this way to memory that hooks return again.
 #include <memory>
 #include <optional>
 #include <random>
@@ -93,6 +94,35 @@ TEST_F(LateStoresTest, AnInputThatTheCodeFillsIsAsInPlain) {
   const CheckpointOptions options{.input_store = std::make_shared<LateStore>()};
   const at::Tensor y = checkpoint(options, fill, x, at::zeros({6, 8}));
   EXPECT_TRUE(bitwise_equal(torch::autograd::grad({y.sum()}, {x})[0], expected));
+}
+
+// Plain autograd has no replays, so that nothing writes to what the hooks keep.
+TEST_F(LateStoresTest, AnyByteOfAnInputThatAReplayHasWrittenIsAnErrorOfTheNext) {
+  std::mt19937 random(8);
+  std::size_t place = 0;
+  const auto code = [&place](const at::Tensor& t, const at::Tensor& b) {
+    const at::Tensor y = t * (b + 1);
+    ++static_cast<unsigned char*>(b.mutable_data_ptr())[place];
+    return y.sin().exp();
+  };
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    place = random() % 4000;
+    const at::Tensor x = leaf({1000});
+    const at::Tensor b = at::rand({1000});
+    const at::Tensor expected = torch::autograd::grad({code(x, b.clone()).sum()}, {x})[0];
+    const at::Tensor y = [&] {
+      const SavedTensorHooksGuard copies([](const at::Tensor& t) { return t.clone(); },
+                                         [](const at::Tensor& copy) { return copy; });
+      return checkpoint(code, x, b);
+    }();
+    const auto gradient = [&] {
+      return torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0];
+    };
+    EXPECT_TRUE(bitwise_equal(gradient(), expected));
+    EXPECT_THAT(gradient, ::testing::ThrowsMessage<MutationError>(
+                              HasSubstr("reads an input of the region, Float [1000]")));
+  }
 }
 
 // The memory of what a store returns is no memory that the region wraps: a region inside keeps it

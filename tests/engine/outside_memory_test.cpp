@@ -37,13 +37,14 @@ struct ModelCase {
   bool has_state = false;  // that is overwritten: kNone has no copies of it
   bool runs_once = false;  // another forward would count a version of memory that it only fills
   std::function<Model(bool is_truth)> make;  // the truth has memory of its own for each read
+  bool is_refilled = false;  // as a whole before each read: nothing has to be copied
 };
 
 void PrintTo(const ModelCase& tested, std::ostream* out) { *out << tested.name; }
 
 using OptionKinds = std::vector<std::pair<std::string, CheckpointOptions>>;
 
-OptionKinds option_kinds() {
+OptionKinds option_kinds(const ModelCase& tested) {
   OptionKinds kinds = {{"default", {}},
                        {"none", {.determinism_check = DeterminismCheck::kNone}},
                        {"values", {.determinism_check = DeterminismCheck::kValues}},
@@ -58,6 +59,11 @@ OptionKinds option_kinds() {
     options.replay = ReplayMode::kTape;
   }
   kinds.insert(kinds.end(), on_tapes.begin(), on_tapes.end());
+  if (tested.is_refilled) {
+    kinds.emplace_back("no copies", CheckpointOptions{.copied_state_limit_bytes = 0});
+    kinds.emplace_back("no copies, tape", CheckpointOptions{.replay = ReplayMode::kTape,
+                                                            .copied_state_limit_bytes = 0});
+  }
   return kinds;
 }
 
@@ -86,7 +92,8 @@ ModelCase workspace(std::string name, Fill fill) {
 // recomputation, or each layer has one.
 template <class Fill>
 ModelCase pool(std::string name, bool takes_turns, bool is_saved, Fill fill) {
-  return {std::move(name), false, false, [=](bool is_truth) {
+  return {std::move(name), false, false,
+          [=](bool is_truth) {
             struct Pool {
               Tensors slots{at::zeros({4, 4}), at::zeros({4, 4})};
               std::size_t next = 0;
@@ -107,7 +114,8 @@ ModelCase pool(std::string name, bool takes_turns, bool is_saved, Fill fill) {
               });
             }
             return model;
-          }};
+          },
+          /*is_refilled=*/true};
 }
 
 // Layers that change their state and use it.
@@ -225,7 +233,8 @@ struct Unit {
 
 ModelCase units(std::string name, std::size_t in_region, bool is_made_by_region, bool bypasses,
                 bool keeps_version = true) {
-  return {std::move(name), false, /*runs_once=*/!keeps_version, [=](bool is_truth) {
+  return {std::move(name), false, /*runs_once=*/!keeps_version,
+          [=](bool is_truth) {
             Model model{{}, {leaf({4, 4})}, {}};
             const at::Tensor w = model.parameters[0];
             std::vector<std::shared_ptr<Unit>> all;
@@ -257,7 +266,8 @@ ModelCase units(std::string name, std::size_t in_region, bool is_made_by_region,
               return h.exp();
             });
             return model;
-          }};
+          },
+          /*is_refilled=*/true};
 }
 
 std::vector<ModelCase> all_models() {
@@ -287,6 +297,11 @@ std::vector<ModelCase> all_models() {
           (is_saved ? ", saved" : "");
       all.push_back(pool("pool, copy_" + name, takes_turns, is_saved,
                          [](const at::Tensor& slot, const at::Tensor& w) { slot.copy_(w); }));
+      all.push_back(pool("pool, hidden copy_" + name, takes_turns, is_saved,
+                         [](const at::Tensor& slot, const at::Tensor& w) {
+                           const PolicyBypassGuard hidden;
+                           slot.copy_(w);
+                         }));
       all.push_back(
           pool("pool, data().copy_" + name, takes_turns, is_saved,
                [](const at::Tensor& slot, const at::Tensor& w) { slot.data().copy_(w); }));
@@ -365,7 +380,7 @@ TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointing) {
       };
       const Outcome expected =
           outcome(true, [](const Code& code, const at::Tensor& x) { return code(x); });
-      for (const auto& [name, options] : option_kinds()) {
+      for (const auto& [name, options] : option_kinds(GetParam())) {
         if (GetParam().has_state && options.replay == ReplayMode::kFunction &&
             options.determinism_check == DeterminismCheck::kNone) {
           continue;
@@ -394,8 +409,8 @@ TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointingInNestedRegions) {
   };
   const Outcome expected =
       outcome(true, [](const Code& code, const at::Tensor& x) { return code(x.exp()).sin(); });
-  for (const auto& [outer_name, outer] : option_kinds()) {
-    for (const auto& [inner_name, inner] : option_kinds()) {
+  for (const auto& [outer_name, outer] : option_kinds(GetParam())) {
+    for (const auto& [inner_name, inner] : option_kinds(GetParam())) {
       const auto is_to_be_tried = [](const CheckpointOptions& options, const std::string& name) {
         return name.starts_with("default") || name.starts_with("everything saved") ||
                options.determinism_check == DeterminismCheck::kValues;

@@ -17,7 +17,7 @@ from framework_workers import Block, assert_equal, gradients_of, patched, torchs
 from helpers import FORMS, in_scope, memory, plain, scope_with, with_options
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 POLICIES = {
     "save_matmuls": reprise.policies.save_matmuls(),
@@ -30,7 +30,15 @@ POLICY_FORMS = {
     for kind, make in (("function", with_options), ("scope", scope_with))
     for name, policy in POLICIES.items()
 }
-SHARDED_FORMS = {**FORMS, **POLICY_FORMS, "patched": patched}
+# Gathered weights are read where they are, or gathered again: no copies keep them alive.
+COPYLESS_FORMS = {
+    "function without copies": with_options(copied_state_limit_bytes=0),
+    "scope without copies": scope_with(copied_state_limit_bytes=0),
+    "scope without copies with save_matmuls": scope_with(
+        copied_state_limit_bytes=0, policy=reprise.policies.save_matmuls()
+    ),
+}
+SHARDED_FORMS = {**FORMS, **POLICY_FORMS, **COPYLESS_FORMS, "patched": patched}
 BLOCKS = 4
 
 
@@ -41,16 +49,18 @@ def gathered_by(function):
     return result, collections.Counter(calls=len(shapes), elements=sum(map(math.prod, shapes)))
 
 
-def sharded_model(are_nested):
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+def sharded_model(are_nested=False, are_frozen=False, **options):
+    options["mesh"] = init_device_mesh("cpu", (dist.get_world_size(),))
     torch.manual_seed(0)
     model = nn.Sequential(*(Block() for _ in range(BLOCKS)))
-    for block in model:
+    for i, block in enumerate(model):
+        if are_frozen:
+            (block if i % 2 else block.up).requires_grad_(False)
         if are_nested:
-            fully_shard(block.up, mesh=mesh)
-            fully_shard(block.down, mesh=mesh)
-        fully_shard(block, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
+            fully_shard(block.up, **options)
+            fully_shard(block.down, **options)
+        fully_shard(block, **options)
+    return fully_shard(model, **options)
 
 
 def in_regions(model, region, blocks):
@@ -88,6 +98,29 @@ def sharded_units(rank, units, are_nested):
         found, gathered = steps(form)
         assert_equal(name, found, expected)
         assert gathered <= theirs, f"{name}: {gathered} gathered, torch's regions {theirs}"
+
+
+STORED_FORMS = {
+    "function in a store": with_options(input_store=reprise.stores.disk(min_bytes=0)),
+    "scope in a store": scope_with(input_store=reprise.stores.disk(min_bytes=0)),
+}
+IN_MIXED_PRECISION = {
+    "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.float32)
+}
+FROZEN_IN_PART = {"are_frozen": True}
+
+
+def sharded_units_with(rank, options):
+    """As plain, gathers included. Torch's own regions leave out the casts of mixed precision."""
+
+    def steps(region):
+        return gathered_by(lambda: two_steps(in_regions(sharded_model(**options), region, 2)))
+
+    expected, plainly = steps(plain)
+    for name, form in {**SHARDED_FORMS, **STORED_FORMS}.items():
+        found, gathered = steps(form)
+        assert_equal(name, found, expected)
+        assert gathered <= plainly, f"{name}: {gathered} gathered, plain {plainly}"
 
 
 def sharded_units_under_a_budget(rank, units, are_nested):

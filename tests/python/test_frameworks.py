@@ -54,6 +54,16 @@ def test_several_sharded_units_in_a_region(ranks, units, are_nested):
 
 
 @on_ranks
+@pytest.mark.parametrize(
+    "options",
+    [sharding.FROZEN_IN_PART, sharding.IN_MIXED_PRECISION],
+    ids=["frozen weights", "mixed precision"],
+)
+def test_sharded_units_with(options):
+    run_on_ranks(sharding.sharded_units_with, options)
+
+
+@on_ranks
 @pytest.mark.parametrize("ranks, units, are_nested", [(1, 3, False), (2, 2, True)])
 def test_sharded_units_under_a_budget(ranks, units, are_nested):
     run_on_ranks(sharding.sharded_units_under_a_budget, units, are_nested, ranks=ranks)

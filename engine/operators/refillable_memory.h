@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Memory that its owner frees and fills again with the same contents: parameters that FSDP2
+// gathers. A tape reads such memory where it is, as an input, and has its owner fill it if it has
+// been freed. So a tape copies no gathered weights, and no weights are gathered twice: the owner
+// finds them gathered when backward comes to them.
+//
+// In a planned tape such memory is copied as state is, up to the same limit. Otherwise the plan of
+// a rank would decide whether it takes part in gathering. Of larger memory, an operator that reads
+// it runs once, and its results are retained.
+//
+// Thread-safety: safe to use on any thread.
+#ifndef REPRISE_ENGINE_OPERATORS_REFILLABLE_MEMORY_H_
+#define REPRISE_ENGINE_OPERATORS_REFILLABLE_MEMORY_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "reprise/engine/operators/storage_id.h"
+
+namespace reprise::engine_internal {
+
+// Fills the memory again. Called within a replay, on its thread.
+using Refill = std::shared_ptr<const std::function<void()>>;
+
+// From now on `refill` fills the memory of the tensors. It is forgotten with the memory.
+void add_refillable(const std::vector<at::Tensor>& tensors, const Refill& refill);
+
+// Returns null for other memory. Memory without bytes has the refill that was set before.
+Refill refill_of(const at::Tensor& tensor);
+
+inline bool is_refillable(const at::Tensor& tensor) { return refill_of(tensor) != nullptr; }
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_OPERATORS_REFILLABLE_MEMORY_H_
