@@ -198,6 +198,10 @@ void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments)
 }
 
 void FunctionRecomputation::end_forward(const SlotSet&, bool may_pack) {
+  if (recorder_) {  // first: what it lets go of is not there for the replay
+    recorder_->complete(may_pack, record_.stats.get());
+    recorder_.reset();
+  }
   std::vector<at::Generator> drawn;
   if (function_.watched) {
     function_.watched->complete();
@@ -212,10 +216,6 @@ void FunctionRecomputation::end_forward(const SlotSet&, bool may_pack) {
       }
     }
     record_.state.rng->complete(drawn);
-  }
-  if (recorder_) {
-    recorder_->complete(may_pack, record_.stats.get());
-    recorder_.reset();
   }
 }
 

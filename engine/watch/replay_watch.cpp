@@ -63,6 +63,10 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     made_.note_cast(call);
     return;
   }
+  if (traits.transfer == Transfer::kWait && is_wait_for_left_over(call)) {
+    inner_->intercept(call);
+    return;
+  }
   ProvenanceMap::Call described = describe(call);
   ++calls_;
   matched_ = match(described.hash);
@@ -149,6 +153,14 @@ bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
     made_.add(tensor, {.hash = entry.hash, .is_left_over = true});
   }
   return true;
+}
+
+// The result of a collective that a policy has saved: forward has waited for it.
+bool ReplayWatch::is_wait_for_left_over(const OperatorCall& call) {
+  const at::Tensor& tensor = call.argument(0).toTensor();
+  add_left_over(tensor);
+  const ProvenanceMap::Entry* const entry = made_.find(storage_id_of(tensor));
+  return entry != nullptr && entry->is_left_over && entry->origin == ProvenanceMap::kNone;
 }
 
 std::optional<std::uint32_t> ReplayWatch::match(Provenance hash) {

@@ -4,11 +4,15 @@
 // Random state around every replay that a budget makes, planned or not, with several steps alive
 // and several backwards of each.
 #include <functional>
+#include <memory>
 #include <random>
 #include <vector>
 
 #include "reprise/engine/memory_budget.h"
+#include "reprise/hooks/compressed_store.h"
+#include "reprise/hooks/disk_store.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
+#include "reprise/hooks/stores.h"
 #include "reprise/rng/rng_state.h"
 #include "tests/engine/budgeted_steps.h"
 #include "tests/testing/sanitized.h"
@@ -28,10 +32,12 @@ class BudgetRandomStateTest : public BudgetedSteps {
     }
   };
   using Run = std::function<Found(MemoryBudget* budget)>;
+  using Stores = std::vector<std::shared_ptr<ActivationStore>>;
 
   // Runs it at budgets of `first` to `last` percent of plain's growth, three times each, and
   // expects what plain gives. Returns the bytes that the guard has evicted in all.
-  static std::int64_t expect_plain_at_all_budgets(const Run& run, int first, int last, int by) {
+  static std::int64_t expect_plain_at_all_budgets(const Run& run, int first, int last, int by,
+                                                  const Stores& stores = {}) {
     const auto measured = [&](MemoryBudget* budget) {
       torch::manual_seed(5);
       const std::int64_t before = cpu_memory().current_bytes;
@@ -44,7 +50,7 @@ class BudgetRandomStateTest : public BudgetedSteps {
     std::int64_t evicted = 0;
     for (int part = first; part <= last; part += cases(by, 3 * by)) {
       const std::int64_t limit = cpu_memory().current_bytes + plain.growth * part / 100;
-      MemoryBudget budget({.peak_bytes = limit});
+      MemoryBudget budget({.peak_bytes = limit, .stores = stores});
       for (int i = 0; i < 3; ++i) {
         SCOPED_TRACE(c10::str(part, " percent, step ", i));
         try {
@@ -123,6 +129,8 @@ TEST_F(BudgetRandomStateTest, TwoBackwardsOfAStep) {
       return found;
     };
     EXPECT_GT(expect_plain_at_all_budgets(run, 40, 104, 2), 0);
+    expect_plain_at_all_budgets(
+        run, 40, 104, 16, {stores::disk({.min_bytes = 0}), stores::compressed({.min_bytes = 0})});
   }
 }
 

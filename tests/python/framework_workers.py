@@ -13,6 +13,7 @@ import torch
 from helpers import FORMS, MODES_COME_FIRST, TAPE_FORMS, plain, scope_with, with_options
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.pipelining import PipelineStage, schedules
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor import parallel as tensor_parallel
@@ -205,10 +206,52 @@ def tensor_parallel_regions(rank, is_in_sequence, saves_sum):
         assert counts == without
 
 
-def tensor_parallel_with_a_policy(rank, policy):
-    step = functools.partial(tensor_parallel_step, SummedBlock, IN_TENSOR)
-    form = with_options(policy=getattr(reprise.policies, policy)())
-    assert_equal(policy, step(form)[0], step(plain)[0])
+def tensor_parallel_with_policies(rank, is_in_sequence):
+    plan = IN_SEQUENCE if is_in_sequence else IN_TENSOR
+    step = functools.partial(tensor_parallel_step, SummedBlock, plan)
+    expected, _ = step(plain)
+    policies = {
+        "matmuls": SAVE_MATMULS,
+        "everything": reprise.policies.save_everything(),
+        "nothing": reprise.policies.save_nothing(),
+        "list": [torch.ops.aten.addmm.default, torch.ops.aten.mm.default],
+    }
+    for name, policy in policies.items():
+        for kind, form in (
+            ("function", with_options(policy=policy)),
+            ("values", with_options(policy=policy, determinism_check="values")),
+            ("scope", scope_with(policy=policy)),
+        ):
+            assert_equal(f"{kind}, {name}", step(form)[0], expected)
+
+
+def fully_sharded_in_the_older_way(rank, where):
+    """FullyShardedDataParallel (FSDP1): a region in a unit, around one, around three."""
+    wrap = functools.partial(
+        FullyShardedDataParallel, use_orig_params=True, device_id=torch.device("cpu")
+    )
+
+    def gradients(region):
+        torch.manual_seed(0)
+        blocks = [Block() for _ in range(3)]
+        if where == "in a unit":
+            model = nn.Sequential(*(wrap(Stack([block], region)) for block in blocks))
+        elif where == "around a unit":
+            model = Stack([wrap(block) for block in blocks], region)
+        else:
+            model = Stack([nn.Sequential(*map(wrap, blocks))], region)
+        model = wrap(model)
+        torch.manual_seed(rank + 1)
+        found = []
+        for _ in range(2):
+            model.zero_grad()
+            model(torch.randn(4, 8)).square().sum().backward()
+            found += gradients_of(model.parameters())
+        return found
+
+    expected = gradients(plain)
+    for name, form in {**FORMS, **SELECTIVE_FORMS, "patched": patched}.items():
+        assert_equal(name, gradients(form), expected)
 
 
 def pipeline(rank, schedule, stages_of_rank):

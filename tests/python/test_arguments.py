@@ -9,6 +9,7 @@ import functools
 import gc
 import weakref
 
+import numpy as np
 import pytest
 import reprise
 import torch
@@ -250,6 +251,38 @@ def test_a_container_that_changes_has_forwards_contents(make, read, change, form
 
     assert_as_plain(step, [x], form)
     assert len(set(sizes)) == 1  # the recomputation does not change it
+
+
+CHANGED_OBJECTS = {
+    "array": (
+        lambda t: [t, np.full(3, 2.0, "f")],
+        lambda v: v[0] * torch.from_numpy(v[1]),
+        lambda v: v[1].fill(3.0),
+    ),
+    "attribute": (
+        lambda t: Batch(t, 2.0, None),
+        lambda v: v.tokens * v.scale,
+        lambda v: setattr(v, "tokens", v.tokens + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("make, read, change", CHANGED_OBJECTS.values(), ids=CHANGED_OBJECTS)
+def test_an_object_that_changes_is_an_error_where_the_code_runs_again(make, read, change, form):
+    x = torch.randn(3, requires_grad=True)
+
+    def step(region):
+        values = make(x * 1)
+        y = region(lambda v: read(v).sin().exp(), values)
+        change(values)
+        return y.sum()
+
+    if form in FUNCTION_FORMS.values():
+        with pytest.raises(reprise.MutationError, match="aten::mul.Tensor reads a tensor from"):
+            step(form).backward()
+    else:
+        assert_as_plain(step, [x], form)
 
 
 def test_a_container_that_does_not_change_is_the_same_object():

@@ -8,6 +8,7 @@ import pytest
 import reprise
 import torch
 from helpers import FORMS, assert_regions_work, leaf, scope_with, with_options
+from torch import nn
 
 
 def test_another_number_of_saved_tensors():
@@ -34,6 +35,24 @@ def test_other_metadata_names_region_and_both_tensors():
     assert "encoder" in message
     assert "[3]" in message and "[2]" in message
     assert "C++" not in message and "Exception raised from" not in message
+
+
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return (self.second(torch.tanh(self.first(x)) * 2 + 1) * x + torch.sigmoid(x)).sin()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_script_that_is_optimised_between_the_two_runs_is_named():
+    module = torch.jit.script(Scripted())
+    y = reprise.checkpoint(module, leaf(4, 8))  # profiles; the recomputation has other code
+    with pytest.raises(reprise.DeterminismError, match=r"TorchScript runs this code: it profiles"):
+        y.sum().backward()
+    assert_regions_work()
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

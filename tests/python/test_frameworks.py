@@ -83,8 +83,16 @@ def test_tensor_parallel(is_in_sequence, saves_sum):
 
 
 @on_ranks
-def test_tensor_parallel_with_a_policy():
-    run_on_ranks(workers.tensor_parallel_with_a_policy, "save_matmuls")
+@pytest.mark.parametrize("is_in_sequence", [False, True], ids=["tensor", "sequence"])
+def test_tensor_parallel_with_policies(is_in_sequence):
+    run_on_ranks(workers.tensor_parallel_with_policies, is_in_sequence)
+
+
+@on_ranks
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("where", ["in a unit", "around a unit", "around three units"])
+def test_fully_sharded_in_the_older_way(where):
+    run_on_ranks(workers.fully_sharded_in_the_older_way, where)
 
 
 @on_ranks

@@ -92,6 +92,51 @@ def assert_equal(got, expected):
     assert all(torch.equal(a, b) for a, b in zip(got, expected))
 
 
+STORES = {
+    "disk": lambda: reprise.stores.disk(min_bytes=0),
+    "compressed": lambda: reprise.stores.compressed(min_bytes=0),
+    "packed, disk": lambda: reprise.stores.packed(min_bytes=0) | reprise.stores.disk(min_bytes=0),
+    "slab": reprise.stores.slab,
+    "host": lambda: reprise.stores.host(min_bytes=0),
+}
+
+
+def guarded_by(store):
+    def run(function, *args):
+        with reprise.store_guard(store):
+            return function(*args)
+
+    return run
+
+
+def within_a_budget(store):
+    def run(function, *args):
+        budget = reprise.MemoryBudget(peak_bytes=1 << 40, stores=[store])
+        with budget.step():
+            return function(*args)
+
+    return run
+
+
+STORED_FORMS = {
+    "guard": guarded_by,
+    "function": lambda store: with_options(input_store=store),
+    "scope": lambda store: scope_with(input_store=store),
+    "function, policy": lambda store: with_options(policy=MM, input_store=store),
+    "budget": within_a_budget,
+}
+
+
+@pytest.mark.parametrize("make_form", STORED_FORMS.values(), ids=STORED_FORMS)
+@pytest.mark.parametrize("make_store", STORES.values(), ids=STORES)
+@pytest.mark.parametrize("cls", [Boxed, Flattened])
+def test_wrappers_in_stores(make_form, make_store, cls):
+    form = make_form(make_store())
+    assert_equal(gradients_of_boxed(cls, form), gradients_of_boxed(cls, plain))
+    assert_equal(gradients_of_pair(form), gradients_of_pair(plain))
+    assert_equal(gradients_of_jagged(form), gradients_of_jagged(plain))
+
+
 @FORMS_PARAM
 @pytest.mark.parametrize("cls", [Boxed, Flattened])
 def test_wrappers(form, cls):
