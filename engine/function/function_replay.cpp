@@ -90,7 +90,7 @@ std::unique_ptr<SavedVariableHooks> FunctionReplay::make_hooks() {
   return make_replay_hooks(*this);
 }
 
-bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
+FunctionReplay::Saved FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) {
   if (std::this_thread::get_id() == thread_ && memory_.hides(tensor)) {
     const at::Tensor seen = memory_.seen(tensor);
     return note_save(tensor, seen, {seen, version_of(seen), /*is_moved=*/true});
@@ -98,11 +98,11 @@ bool FunctionReplay::on_save(const at::Tensor& tensor, const at::Tensor& alias) 
   return note_save(tensor, tensor, {may_be_returned(tensor) ? tensor : alias, version_of(alias)});
 }
 
-bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
-                               RecomputedTensor&& value) {
+FunctionReplay::Saved FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
+                                                RecomputedTensor&& value) {
   const std::optional<SlotId> next = next_slot(tensor);
   if (!next) {
-    return false;
+    return {.is_last = false, .may_be_read = true};
   }
   const SlotId slot = *next;
   const bool is_own_thread = std::this_thread::get_id() == thread_;
@@ -119,7 +119,7 @@ bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
   }
   if (!keep(slot, is_wanted ? &value : nullptr)) {
     saving_.fetch_sub(1);
-    return false;
+    return {.is_last = false, .may_be_read = is_wanted || may_be_read(slot)};
   }
   const bool may_be_last = may_stop(slot, tensor);
   if (before_operator_ && is_own_thread) {
@@ -131,7 +131,12 @@ bool FunctionReplay::note_save(const at::Tensor& tensor, const at::Tensor& seen,
   if (stops && selective_ && is_own_thread) {
     selective_->stop();
   }
-  return stops;
+  return {.is_last = stops, .may_be_read = is_wanted || may_be_read(slot)};
+}
+
+bool FunctionReplay::may_be_read(SlotId slot) const {
+  return !record_.forward_completed || record_.is_read_in_forward || !wanted_.contains(slot) ||
+         record_.slots[slot].outlives_forward;
 }
 
 bool FunctionReplay::keep(SlotId slot, RecomputedTensor* value) {

@@ -77,9 +77,12 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   // of the replay is removed when it ends.
   bool on_accumulation(const std::vector<at::Tensor>& leaves) override;
 
-  // Called for each tensor that autograd saves during the replay. Returns true if it was the last
-  // one wanted: the caller then has to call throw_early_stop().
-  [[nodiscard]] bool on_save(const at::Tensor& tensor, const at::Tensor& alias);
+  struct Saved {
+    bool is_last;      // of those that are wanted: the caller has to call throw_early_stop()
+    bool may_be_read;  // by a backward that goes through the replay's graph
+  };
+  // Called for each tensor that autograd saves during the replay.
+  [[nodiscard]] Saved on_save(const at::Tensor& tensor, const at::Tensor& alias);
 
   // Called before an operator runs that a replay with all it needs does not have to run, see
   // StopBeforeOperator. Returns true if the replay ends here: the caller then has to call
@@ -104,8 +107,10 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   bool may_stop(SlotId slot, const at::Tensor& tensor) const;
   bool is_unwinding() const;
   // seen: the tensor with the contents that the replay sees. value: as backward receives it.
-  bool note_save(const at::Tensor& tensor, const at::Tensor& seen, RecomputedTensor&& value)
+  Saved note_save(const at::Tensor& tensor, const at::Tensor& seen, RecomputedTensor&& value)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns false for slots of graphs that forward's code has dropped without a backward.
+  bool may_be_read(SlotId slot) const;
   std::vector<at::Tensor> restore_inputs();
   void note_copies(std::span<const at::Tensor> inputs);
   void run_region(std::span<const at::Tensor> inputs);

@@ -5,6 +5,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "reprise/engine/errors.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/operators/interception.h"
@@ -26,6 +27,15 @@ class ReplayHooks final : public SavedVariableHooks {
   }
   at::Tensor call_unpack_hook() override {
     at::Tensor tensor(original_.lock());
+    if (!alias_.defined()) {
+      if (!tensor.defined()) {
+        throw DeterminismError(
+            "[checkpoint] a backward in a recomputation reads a saved tensor of a graph that "
+            "forward's code has dropped without a backward. The region's code must run the same "
+            "backwards each time");
+      }
+      return hooks_internal::detached_alias(tensor);
+    }
     const bool is_as_it_was = tensor.defined() && may_be_returned(tensor);
     return is_as_it_was && version_of(tensor) == version_of(alias_) ? tensor : alias_;
   }
@@ -35,7 +45,11 @@ class ReplayHooks final : public SavedVariableHooks {
     const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
     alias_ = hooks_internal::detached_alias(tensor);
     original_ = WeakTensor(tensor.getIntrusivePtr());
-    return pass_.on_save(tensor, alias_);
+    const FunctionReplay::Saved saved = pass_.on_save(tensor, alias_);
+    if (!saved.may_be_read) {
+      alias_.reset();  // retained, it would take the memory of a graph that forward had dropped
+    }
+    return saved.is_last;
   }
 
   using TensorPtr = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;

@@ -44,13 +44,15 @@ struct RegionRecord {
         : saved(std::move(of_saved)), input_group(group), input(std::move(alias)) {}
 
     SavedTensorRecord saved;
-    bool is_alive = true;       // whether autograd holds it; guarded by the frame's lock
-    std::uint32_t input_group;  // see InputGroup; 0: saved by autograd
+    bool is_alive = true;          // whether autograd holds it; guarded by the frame's lock
+    bool outlives_forward = true;  // autograd held it when forward had ended
+    std::uint32_t input_group;     // see InputGroup; 0: saved by autograd
     std::unique_ptr<const WeakAlias> input;  // likewise, if it has bytes
   };
   // In the order in which autograd saved them. Grows in forward, under the frame's lock.
   base_internal::IdVector<SlotId, Slot> slots;
   bool forward_completed = false;
+  bool is_read_in_forward = false;  // a backward inside has asked for a slot; likewise
 
   std::unique_ptr<OperatorLog> operators;  // in debug mode only
   std::shared_ptr<RegionStats> stats;      // while a report is collected

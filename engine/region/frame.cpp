@@ -71,6 +71,9 @@ bool Frame::complete_forward(bool may_pack) {
   follow_previous();
   const MutexLock lock(mutex_);
   record_.forward_completed = true;
+  for (const SlotId slot : alive.ids()) {
+    record_.slots[slot].outlives_forward = alive[slot];
+  }
   counted_storages_ = {};
   return std::any_of(record_.slots.begin(), record_.slots.end(),
                      [](const RegionRecord::Slot& slot) { return slot.is_alive; });
@@ -89,6 +92,7 @@ at::Tensor Frame::unpack(SlotId slot) {
   {
     Session::Dropped dropped;  // freed after the lock
     const MutexLock lock(mutex_);
+    record_.is_read_in_forward = record_.is_read_in_forward || !record_.forward_completed;
     fill(*session, slot, dropped);
     value = session->take(slot, request.backward, dropped);
   }

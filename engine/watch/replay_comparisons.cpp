@@ -71,9 +71,10 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
                          TensorMetadata(tensor).to_string(), what...);
     };
     const std::int64_t version = version_of(tensor);
-    // A transfer's backend may have held what it read when forward ended.
-    const bool is_alive =
-        outside.is_alive && (call.traits.transfer == Transfer::kNone || outside.memory.exists());
+    // A transfer's backend may hold what forward's read, as Gloo's threads do for a while.
+    const bool may_be_held = call.traits.transfer != Transfer::kNone &&
+                             (is_dense_cpu(tensor) || !outside.memory.exists());
+    const bool is_alive = outside.is_alive && !may_be_held;
     if (!is_same_memory) {
       if (is_alive) {
         report(", in other memory than the tensor that forward read there");

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Graphs that a region's code drops before it ends: a replay retains nothing for them.
+#include "reprise/engine/cpu_memory.h"
+#include "reprise/engine/errors.h"
+#include "reprise/engine/recomputing.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace reprise::testing::dropped_graphs_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class DroppedGraphsTest : public ConformanceTest {
+ protected:
+  static at::Tensor layers(at::Tensor h) {
+    for (int i = 0; i < 4; ++i) {
+      h = h.sin().tanh();
+    }
+    return h;
+  }
+
+  // Of a step, in tensors as large as `x`.
+  template <typename Step>
+  static std::int64_t peak(const at::Tensor& x, const Step& step) {
+    step();  // the first step allocates more
+    const std::int64_t before = cpu_memory().current_bytes;
+    reset_peak_cpu_memory();
+    step();
+    return (cpu_memory().peak_bytes - before) / static_cast<std::int64_t>(x.nbytes());
+  }
+};
+
+TEST_F(DroppedGraphsTest, TakeNoMemoryInAReplay) {
+  const at::Tensor x = leaf({64, 64});
+  const auto dropped = [](const at::Tensor& t) {
+    at::Tensor y = layers(t);
+    y = layers(t * 2);
+    return y;
+  };
+  const auto without = [](const at::Tensor& t) { return layers(t * 2); };
+  const auto step = [&x](const auto& run) {
+    const at::Tensor y = run();
+    return torch::autograd::grad({y.sum()}, {x})[0];
+  };
+  const at::Tensor expected = step([&] { return dropped(x); });
+  for (const bool early_stop : {true, false}) {
+    SCOPED_TRACE(early_stop);
+    const CheckpointOptions options{.early_stop = early_stop};
+    EXPECT_TRUE(bitwise_equal(step([&] { return checkpoint(options, dropped, x); }), expected));
+    const std::int64_t of_one =
+        peak(x, [&] { step([&] { return checkpoint(options, without, x); }); });
+    const std::int64_t of_both =
+        peak(x, [&] { step([&] { return checkpoint(options, dropped, x); }); });
+    EXPECT_EQ(of_both, of_one);
+    EXPECT_LE(of_both, peak(x, [&] { step([&] { return dropped(x); }); }));
+  }
+}
+
+// Each backward in forward is one in a replay, whose graph must then be whole.
+TEST_F(DroppedGraphsTest, AreWholeIfABackwardInsideGoesThroughThem) {
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor inner = t.detach().requires_grad_();
+    const at::Tensor slope = torch::autograd::grad({layers(inner).sum()}, {inner})[0];
+    return (t * slope).sin().exp();
+  };
+  const at::Tensor x = leaf({8, 8});
+  const Tensors expected = gradients(code(x), {x});
+  expect_same_bits(gradients(checkpoint(code, x), {x}), expected);
+  const auto outer = [&](const at::Tensor& t) { return checkpoint(code, t.cos()).sin(); };
+  expect_same_bits(gradients(checkpoint(outer, x), {x}), gradients(code(x.cos()).sin(), {x}));
+}
+
+TEST_F(DroppedGraphsTest, AreAnErrorIfABackwardOfTheReplayAloneReadsThem) {
+  const at::Tensor x = leaf({8, 8});
+  const auto code = [](const at::Tensor& t) {
+    const at::Tensor unused = layers(t).sum();
+    if (is_recomputing()) {
+      torch::autograd::grad({unused}, {t});
+    }
+    return t.sin().exp();
+  };
+  const at::Tensor y = checkpoint(code, x);
+  EXPECT_THAT([&] { gradients(y, {x}); },
+              ThrowsMessage<DeterminismError>(HasSubstr(
+                  "a backward in a recomputation reads a saved tensor of a graph that forward's "
+                  "code has dropped without a backward")));
+}
+
+}  // namespace
+}  // namespace reprise::testing::dropped_graphs_test
