@@ -23,7 +23,7 @@ from figures import (
     step_ratio,
     variants_of_both,
 )
-from offload_report import gather_ahead_section, offload_section
+from offload_report import fingerprint_section, gather_ahead_section, offload_section
 from tables import table
 
 
@@ -274,4 +274,5 @@ def report(results):
         "growth is linear](benchmarks/scaling.svg)",
         scaling_table(results),
     ]
+    parts += fingerprint_section(results["fingerprint"])
     return "\n\n".join(parts)

@@ -220,6 +220,11 @@ def run_gather_ahead(runner, rounds):
     return runner.ours("gather_ahead", f"--rounds={rounds}")
 
 
+def run_fingerprint(runner):
+    runner.say("fingerprints of memory")
+    return {"machine": describe_machine(), "cases": runner.ours("fingerprint")}
+
+
 def run_operators(runner, seconds):
     runner.say("where an operator's time goes")
     arguments = ("--benchmark_format=json", f"--benchmark_min_time={seconds}")
@@ -255,6 +260,7 @@ def measure(runner, quick):
     results["scaling"] = run_scaling(runner, turns=1 if quick else 3)
     results["offload"] = run_offload(runner, rounds=2 if quick else 9)
     results["gather_ahead"] = run_gather_ahead(runner, rounds=2 if quick else 9)
+    results["fingerprint"] = run_fingerprint(runner)
     results["operators"] = run_operators(runner, 0.1 if quick else 1)
     if not quick:
         results["instructions"] = run_instructions(runner)

@@ -26,15 +26,12 @@ void end_bypass(hooks_internal::ThreadStackEntry& entry) noexcept;
 // Returns the widest of the open bypasses; null if there is none.
 const Bypass* open_bypass() noexcept;
 
-inline bool is_bypassed() noexcept {
-  return OperatorThread::current().may_be_bypassed && open_bypass() != nullptr;
+// The same, fast where there is none.
+inline const Bypass* current_bypass() noexcept {
+  return OperatorThread::current().may_be_bypassed ? open_bypass() : nullptr;
 }
 
-// Returns whether tapes do not record the operators.
-inline bool is_unrecorded() noexcept {
-  const auto* const bypass = OperatorThread::current().may_be_bypassed ? open_bypass() : nullptr;
-  return bypass != nullptr && *bypass == Bypass::kPoliciesAndTapes;
-}
+inline bool is_bypassed() noexcept { return current_bypass() != nullptr; }
 
 }  // namespace reprise::engine_internal
 

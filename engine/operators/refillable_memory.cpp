@@ -15,6 +15,9 @@
 #include "reprise/base/threading/mutex.h"
 
 namespace reprise::engine_internal {
+
+std::atomic<bool> g_has_refillable = false;
+
 namespace {
 
 class Registry {
@@ -45,11 +48,11 @@ class Registry {
       });
       swept_at_ = std::max(kSmallest, 2 * entries_.size());
     }
-    is_empty_.store(entries_.empty(), std::memory_order_release);
+    g_has_refillable.store(!entries_.empty(), std::memory_order_release);
   }
 
   Refill find(const at::Tensor& tensor) {
-    if (is_empty_.load(std::memory_order_acquire) || storage_of(tensor) == nullptr) {
+    if (!has_refillable() || storage_of(tensor) == nullptr) {
       return nullptr;
     }
     const MutexLock lock(mutex_);
@@ -65,7 +68,6 @@ class Registry {
     Refill refill;
   };
 
-  std::atomic<bool> is_empty_ = true;
   Mutex mutex_;
   absl::flat_hash_map<StorageId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::size_t swept_at_ ABSL_GUARDED_BY(mutex_) = kSmallest;

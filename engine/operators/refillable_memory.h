@@ -16,6 +16,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -33,7 +34,15 @@ void add_refillable(const std::vector<at::Tensor>& tensors, const Refill& refill
 // Returns null for other memory. Memory without bytes has the refill that was set before.
 Refill refill_of(const at::Tensor& tensor);
 
-inline bool is_refillable(const at::Tensor& tensor) { return refill_of(tensor) != nullptr; }
+// Returns whether there is any such memory: most programs have none.
+inline bool has_refillable() noexcept {
+  extern std::atomic<bool> g_has_refillable;
+  return g_has_refillable.load(std::memory_order_acquire);
+}
+
+inline bool is_refillable(const at::Tensor& tensor) {
+  return has_refillable() && refill_of(tensor) != nullptr;
+}
 
 }  // namespace reprise::engine_internal
 

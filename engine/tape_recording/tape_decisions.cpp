@@ -95,6 +95,7 @@ void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
 
 void TapeRecorder::retain_last(const OperatorCall& call, const std::vector<Written>& written) {
   Tape::Operator& op = tape_.operators.back();
+  op.runs_once = lookup_.runs_once();
   const TapeOperatorId index = tape_.operators.last_id();
   absl::InlinedVector<TapeRetention::Result, 4> results;
   const auto add = [&](const at::Tensor& tensor) {

@@ -89,12 +89,8 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
       tape_.values[value].op == Tape::kNone && !is_copied) {
     note_sample(value, tensor);
   }
-  if (use == Use::kRead && is_outside) {
-    const bool is_refilled = is_refillable(tensor);
-    if (is_refilled ? tape_.is_planned : info.is_state) {
-      copy_state(value, tensor);
-      found.runs_once = is_refilled && values_.input(value)->why != Why::kCopied;
-    }
+  if (use == Use::kRead && (info.is_state || (tape_.is_planned && is_outside))) {
+    note_state_read(value, tensor);
   }
   return found;
 }
@@ -182,6 +178,15 @@ TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tens
   const TapeValueId value = values_.add_input(memory, tensor, Why::kCopied);
   copy(*values_.input(value), tensor, state);
   return value;
+}
+
+// State that the region has changed, and, on a planned tape, memory that its owner fills again.
+void TapeLookup::note_state_read(TapeValueId value, const at::Tensor& tensor) {
+  const bool is_refilled = is_refillable(tensor);
+  if (is_refilled ? tape_.is_planned : values_[value].is_state) {
+    copy_state(value, tensor);
+    runs_once_ = runs_once_ || (is_refilled && values_.input(value)->why != Why::kCopied);
+  }
 }
 
 void TapeLookup::copy_state(TapeValueId value, const at::Tensor& tensor) {

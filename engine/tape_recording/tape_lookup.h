@@ -48,7 +48,6 @@ class TapeLookup {
     Tape::Tensor tensor;
     StorageId memory = nullptr;  // as of TapeValues::key_of()
     bool is_first_read = false;
-    bool runs_once = false;  // an operator of a planned tape that reads it: see refillable_memory.h
   };
 
   // state_limit_bytes: of the copies of changed memory from outside. All must outlive this.
@@ -70,6 +69,11 @@ class TapeLookup {
     return is_dense(tensor) ? sample_memory(tensor, of_all_bytes) : 0;
   }
 
+  // Of a planned tape: an operator has begun. Whether it has read memory that its owner fills
+  // again, and of which there is no copy: see refillable_memory.h.
+  void start_operator() { runs_once_ = false; }
+  bool runs_once() const { return runs_once_; }
+
  private:
   // known: the memory, if the region has met it; otherwise null. Likewise below.
   TapeValueId value_of(StorageId memory, const at::Tensor& tensor, const TapeValues::Memory* known,
@@ -81,6 +85,7 @@ class TapeLookup {
                               const TapeValues::Memory* known);
   // Memory from outside that the region has changed, and that an operator reads now: it will change
   // again in the next run of the region's code.
+  void note_state_read(TapeValueId value, const at::Tensor& tensor);
   void copy_state(TapeValueId value, const at::Tensor& tensor);
   // A value from outside that has been modified since the region read it is a new value.
   TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);
@@ -97,6 +102,7 @@ class TapeLookup {
   TapeValues& values_;
   PendingWrites& pending_writes_;
   std::int64_t state_bytes_left_;
+  bool runs_once_ = false;
 };
 
 }  // namespace reprise::engine_internal

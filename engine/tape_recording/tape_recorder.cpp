@@ -92,10 +92,10 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   if (options_.retention != nullptr) {
     options_.retention->before_operator(tape_);
+    lookup_.start_operator();
   }
   read_now_.clear();
   targets_now_.clear();
-  runs_once_now_ = false;
   first_argument_now_ = static_cast<std::uint32_t>(tape_.arguments.size());
   const absl::Cleanup is_over = [this] { saved_now_.clear(); };
   Tape::Operator op{.op = call.op};
@@ -103,7 +103,9 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.ordinal = calls_++;
   samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
   StorageIdList memory;
-  if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_unrecorded() ||
+  const Bypass* const bypass = current_bypass();
+  const bool is_unrecorded = bypass != nullptr && *bypass == Bypass::kPoliciesAndTapes;
+  if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_unrecorded ||
       is_in_backward_inside(backward_) || !encode_arguments(call, memory)) {
     leave_out(op);
     run_unseen(call);
@@ -113,8 +115,9 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.context = tables_.current_context(traits);
   op.is_cheap = traits.is_cheap;
   op.transfer = traits.transfer;
-  op.is_hidden = is_bypassed();
-  op.runs_once = runs_once_now_;
+  if (bypass != nullptr) {
+    op.is_hidden = true;
+  }
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
   settle_targets();
   std::vector<Written> written = std::exchange(targets_now_, {});
@@ -137,7 +140,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       retain_last(call, written);
       return;
     }
-    if (!tape_.operators.back().is_hidden) {
+    if (bypass == nullptr) {
       policy_region_.decide(call, arguments);
     }
     values_.note_frontier(call.results());
@@ -255,9 +258,8 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
   }
   const at::Tensor state =
       TapeLookup::is_read(use) ? engine_internal::state_before(call, tensor, next_) : at::Tensor();
-  const auto [found, of_tensor, is_first_read, runs_once] = look_up(tensor, use, state);
+  const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
   memory.push_back(of_tensor);
-  runs_once_now_ = runs_once_now_ || runs_once;
   values_[found.value].is_statistics = false;
   const bool is_first = tape_.arguments.size() == first_argument_now_;
   tape_.arguments.emplace_back(Kind::kTensor, found.value.number(), found.geometry,

@@ -124,7 +124,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
     if (options_.retention == nullptr) {
       pass_on(call, next_);
     } else {
-      options_.retention->run(call, next_, runs_once_now_);
+      options_.retention->run(call, next_, lookup_.runs_once());
     }
   }
   void run_unseen(const OperatorCall& call);
@@ -192,7 +192,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   std::uint32_t first_argument_now_ = 0;
   DrawRecorder draws_;
   bool has_transfers_ = false;
-  bool runs_once_now_ = false;      // the running operator
   bool arrives_later_now_ = false;  // the running operator's results: no store may read them yet
   bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator

@@ -68,8 +68,9 @@ at::Tensor TapeReplay::argument_from(const Tape::Tensor& tensor) {
 }
 
 const TapeReplay::Base& TapeReplay::base_of(TapeValueId value) {
-  Base& base = work_[value].base;
-  if (!base.tensor.defined() || (base.may_be_freed && is_beyond_storage(base.tensor))) {
+  Work& work = work_[value];
+  Base& base = work.base;
+  if (!base.tensor.defined() || (work.may_be_freed && is_beyond_storage(base.tensor))) {
     base = load(value);
   } else if (version_of(base.tensor) != base.version && !record_.allow_external_mutation) {
     fail_mutated(c10::str(TensorMetadata(base.tensor).to_string(),
@@ -90,12 +91,13 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
     return {at::empty(whole.sizes, at::TensorOptions(whole.dtype).device(given.device))};
   }
   at::Tensor tensor = load_tensor(given);
-  const bool may_be_freed = given.why == Why::kOutside || given.why == Why::kOutOfSight ||
-                            (given.why == Why::kPolicy && given.kept.alias.defined());
-  const bool is_refilled = may_be_freed && !tape_.is_planned && is_refillable(tensor);
-  if (is_refilled) {
+  const bool is_original = given.why == Why::kOutside || given.why == Why::kOutOfSight;
+  if (is_original && has_refillable() && !tape_.is_planned) {
+    work_[value].may_be_freed = is_refillable(tensor);
     refill(tensor);
   }
+  const bool may_be_freed =
+      is_original || (given.why == Why::kPolicy && given.kept.alias.defined());
   if (may_be_freed && is_beyond_storage(tensor)) {
     fail_mutated(c10::str(
         "a tensor ",
@@ -109,11 +111,10 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
     tensor = with_strides(std::move(tensor), tape_.geometries[given.geometry]);
   }
   // Saved tensors are then as they are without checkpointing.
-  const bool is_original = given.why == Why::kOutside || given.why == Why::kOutOfSight;
   const bool is_compared =
       is_original && !record_.allow_external_mutation && !given.parameter.defined();
   return {tensor, shift_of(tensor, given.geometry), version_of(tensor),
-          is_compared ? written_unseen(given, tensor) : nullptr, is_refilled};
+          is_compared ? written_unseen(given, tensor) : nullptr};
 }
 
 // Returns the end of a message if it no longer has the contents that forward's operators read, at

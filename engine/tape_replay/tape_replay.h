@@ -66,7 +66,6 @@ class TapeReplay {
     // The end of a message, if it has been overwritten: a slot may have it, an operator may not
     // read it.
     const char* overwritten = nullptr;
-    bool may_be_freed = false;  // by its owner, who fills it again: see refillable_memory.h
   };
   struct Work {
     Base base;
@@ -75,6 +74,7 @@ class TapeReplay {
     std::uint32_t asked_in = 0;    // the pass that was to compute it for a slot
     std::uint32_t filled_in = 0;   // the pass that filled slots with it
     std::uint32_t filled_at = 0;   // the last of these slots, in filled_
+    bool may_be_freed = false;     // by its owner, who fills it again: see refillable_memory.h
     bool is_brought_back = false;  // fetched from hooks or a store: not to be repeated
     // Of planned tapes.
     std::uint8_t times_made = 0;    // in this session
