@@ -16,20 +16,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "bench/clock.h"
+#include "bench/chain.h"
 #include "reprise/engine/watch/memory_sample.h"
 
 namespace reprise::bench {
 namespace {
 
 constexpr int kRounds = 201;
-
-template <typename Code>
-double processor_time(const Code& code) {
-  const double start = read_microseconds(CLOCK_THREAD_CPUTIME_ID);
-  code();
-  return read_microseconds(CLOCK_THREAD_CPUTIME_ID) - start;
-}
 
 std::array<double, 3> quartiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -43,9 +36,9 @@ nlohmann::ordered_json measure(std::int64_t mib) {
   std::vector<double> ratios;
   std::vector<double> speeds;
   for (int round = 0; round < kRounds; ++round) {
-    const double fingerprint = processor_time(
-        [&] { sum += engine_internal::sample_memory(tensor, /*of_all_bytes=*/true); });
-    const double mul = processor_time([&] { at::mul_out(product, tensor, tensor); });
+    const double fingerprint =
+        microseconds([&] { sum += engine_internal::sample_memory(tensor, /*of_all_bytes=*/true); });
+    const double mul = microseconds([&] { at::mul_out(product, tensor, tensor); });
     ratios.push_back(fingerprint / mul);
     speeds.push_back(static_cast<double>(tensor.nbytes()) / fingerprint / 1e3);
   }

@@ -9,6 +9,7 @@ here: some take a second. They are found as they are.
 
 import contextlib
 import functools
+import operator
 import sys
 import weakref
 
@@ -96,6 +97,9 @@ def _hidden(function, guard):
     return call
 
 
+_REFILLABLE = weakref.WeakKeyDictionary()  # the tensors of each group of parameters
+
+
 def _set_refillable(group):
     # A unit frees this memory, and gathers its parameters into it again.
     tensors = [
@@ -103,6 +107,10 @@ def _set_refillable(group):
         for parameter in group.fsdp_params
         for tensor in (*parameter.all_gather_outputs, *parameter._unsharded_inner_tensors)
     ]
+    known = _REFILLABLE.get(group, ())
+    if len(known) == len(tensors) and all(map(operator.is_, known, tensors)):
+        return  # as in all steps but the first
+    _REFILLABLE[group] = tensors
     this = weakref.ref(group)  # the memory is the group's own
 
     def gather():

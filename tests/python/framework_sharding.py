@@ -84,22 +84,6 @@ def two_steps(model, around=contextlib.nullcontext, rows=4):
     return found
 
 
-def sharded_units(rank, units, are_nested):
-    """Regions of that many units, each of which has two more inside if they are nested."""
-
-    def steps(region):
-        model = in_regions(sharded_model(are_nested), region, units)
-        return gathered_by(lambda: two_steps(model))
-
-    expected, _ = steps(plain)
-    _, theirs = steps(torchs)
-    assert theirs["calls"] > 0 or dist.get_world_size() == 1  # a single rank need not gather
-    for name, form in SHARDED_FORMS.items():
-        found, gathered = steps(form)
-        assert_equal(name, found, expected)
-        assert gathered <= theirs, f"{name}: {gathered} gathered, torch's regions {theirs}"
-
-
 STORED_FORMS = {
     "function in a store": with_options(input_store=reprise.stores.disk(min_bytes=0)),
     "scope in a store": scope_with(input_store=reprise.stores.disk(min_bytes=0)),
@@ -110,18 +94,31 @@ IN_MIXED_PRECISION = {
 FROZEN_IN_PART = {"are_frozen": True}
 
 
-def sharded_units_with(rank, options):
-    """With as many gathers as torch's own regions, which leave out the casts of mixed precision."""
+def assert_sharded_as_plain(units, forms, options, torchs_options):
+    """Regions of that many units, with no more gathers than torch's; returns torch's gathers."""
 
-    def steps(region, **options):
-        return gathered_by(lambda: two_steps(in_regions(sharded_model(**options), region, 2)))
+    def steps(region, options):
+        return gathered_by(lambda: two_steps(in_regions(sharded_model(**options), region, units)))
 
-    expected, _ = steps(plain, **options)
-    _, theirs = steps(torchs)
-    for name, form in {**SHARDED_FORMS, **STORED_FORMS}.items():
-        found, gathered = steps(form, **options)
+    expected, _ = steps(plain, options)
+    _, theirs = steps(torchs, torchs_options)
+    for name, form in forms.items():
+        found, gathered = steps(form, options)
         assert_equal(name, found, expected)
         assert gathered <= theirs, f"{name}: {gathered} gathered, torch's regions {theirs}"
+    return theirs
+
+
+def sharded_units(rank, units, are_nested):
+    """Regions of that many units, each of which has two more inside if they are nested."""
+    options = {"are_nested": are_nested}
+    theirs = assert_sharded_as_plain(units, SHARDED_FORMS, options, options)
+    assert theirs["calls"] > 0 or dist.get_world_size() == 1  # a single rank need not gather
+
+
+def sharded_units_with(rank, options):
+    """Torch's own regions leave out the casts of mixed precision: their gathers are counted without."""
+    assert_sharded_as_plain(2, {**SHARDED_FORMS, **STORED_FORMS}, options, torchs_options={})
 
 
 def sharded_units_under_a_budget(rank, units, are_nested):

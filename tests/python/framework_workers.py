@@ -103,6 +103,23 @@ def assert_equal(name, got, expected):
         assert torch.equal(one, other), f"{name}: gradient {i} differs"
 
 
+def steps_of(model, rank, count):
+    """Returns the gradients of that many steps, each rank with inputs of its own."""
+    torch.manual_seed(rank + 1)
+    found = []
+    for _ in range(count):
+        model.zero_grad()
+        model(torch.randn(4, 8)).square().sum().backward()
+        found += gradients_of(model.parameters())
+    return found
+
+
+def assert_equal_in_all_forms(gradients):
+    expected = gradients(plain)
+    for name, form in {**FORMS, **SELECTIVE_FORMS, "patched": patched}.items():
+        assert_equal(name, gradients(form), expected)
+
+
 def data_parallel(rank, options):
     def gradients(region):
         torch.manual_seed(0)
@@ -111,17 +128,9 @@ def data_parallel(rank, options):
         if options.get("find_unused_parameters"):
             model.unused = nn.Linear(3, 3)
         model = DistributedDataParallel(model, bucket_cap_mb=0.001, **options)
-        torch.manual_seed(rank + 1)
-        found = []
-        for _ in range(3):  # the buckets are built anew after the first step
-            model.zero_grad()
-            model(torch.randn(4, 8)).square().sum().backward()
-            found += gradients_of(model.parameters())
-        return found
+        return steps_of(model, rank, 3)  # the buckets are built anew after the first step
 
-    expected = gradients(plain)
-    for name, form in {**FORMS, **SELECTIVE_FORMS, "patched": patched}.items():
-        assert_equal(name, gradients(form), expected)
+    assert_equal_in_all_forms(gradients)
 
 
 def fully_sharded(rank, are_hooks_inside, reshards):
@@ -136,13 +145,7 @@ def fully_sharded(rank, are_hooks_inside, reshards):
         for block in model.blocks:
             fully_shard(block, reshard_after_forward=reshards)
         fully_shard(model, reshard_after_forward=reshards)
-        torch.manual_seed(rank + 1)
-        found = []
-        for _ in range(2):
-            model.zero_grad()
-            model(torch.randn(4, 8)).square().sum().backward()
-            found += gradients_of(model.parameters())
-        return found
+        return steps_of(model, rank, 2)
 
     expected, expected_counts = collectives_of(lambda: steps(plain))
     assert expected_counts["_allgather_base_"] > 0
@@ -240,18 +243,9 @@ def fully_sharded_in_the_older_way(rank, where):
             model = Stack([wrap(block) for block in blocks], region)
         else:
             model = Stack([nn.Sequential(*map(wrap, blocks))], region)
-        model = wrap(model)
-        torch.manual_seed(rank + 1)
-        found = []
-        for _ in range(2):
-            model.zero_grad()
-            model(torch.randn(4, 8)).square().sum().backward()
-            found += gradients_of(model.parameters())
-        return found
+        return steps_of(wrap(model), rank, 2)
 
-    expected = gradients(plain)
-    for name, form in {**FORMS, **SELECTIVE_FORMS, "patched": patched}.items():
-        assert_equal(name, gradients(form), expected)
+    assert_equal_in_all_forms(gradients)
 
 
 def pipeline(rank, schedule, stages_of_rank):
