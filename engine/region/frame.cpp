@@ -188,7 +188,7 @@ std::shared_ptr<Session> Frame::open(const Request& request) {
     if ((session = find(request.session))) {
       return session;
     }
-    session = std::make_shared<Session>(request.session);
+    session = std::make_shared<Session>(request);
     sessions_.push_back(session);
   }
   if (request.group) {
@@ -245,11 +245,9 @@ void Frame::fill(Session& session, std::optional<SlotId> slot, Session::Dropped&
 }
 
 FilledSlots Frame::replay(Session& session, std::optional<SlotId> slot) {
-  if (has_stored_ && session.starts_to_replay()) {
+  if (has_stored_ && !session.has_replayed()) {
     prefetch_ahead();
   }
-  const bool is_last = session.id().kind == SessionId::Kind::kBackward &&
-                       !hooks_internal::backward_info().keeps_graph;
   const auto is_wanted = [&](SlotId other) {
     const MutexLock lock(mutex_);
     return other == slot || wants(session, other);
@@ -262,7 +260,8 @@ FilledSlots Frame::replay(Session& session, std::optional<SlotId> slot) {
     }
     return wanted;
   };
-  return session.recomputation(*recomputation_).fill({slot, is_wanted, all_wanted, is_last});
+  return session.recomputation(*recomputation_)
+      .fill({slot, is_wanted, all_wanted, session.is_last()});
 }
 
 void Frame::replay_into(Session& session, std::optional<SlotId> slot, Session::Dropped& dropped) {

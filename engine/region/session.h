@@ -44,9 +44,13 @@ class Session {
  public:
   using Dropped = absl::InlinedVector<at::Tensor, 4>;
 
-  explicit Session(SessionId id) : id_(id) {}
+  explicit Session(const Request& request)
+      : id_(request.session),
+        is_last_(id_.kind == SessionId::Kind::kBackward && !request.backward.keeps_graph) {}
 
   const SessionId& id() const { return id_; }
+  // Returns whether no later session can ask: the backward frees the graph.
+  bool is_last() const { return is_last_; }
 
   bool has(SlotId slot) const {
     return slots_.contains(slot) && slots_[slot].value.tensor.defined();
@@ -82,9 +86,10 @@ class Session {
 
   SessionStreams& streams() { return streams_; }
 
-  // Each returns true the first time.
+  // Returns true the first time.
   bool begins() { return !std::exchange(has_begun_, true); }
-  bool starts_to_replay() { return !std::exchange(has_replayed_, true); }
+
+  bool has_replayed() const { return recomputation_ != nullptr; }
 
   // The region's recomputation for this session.
   SessionRecomputation& recomputation(Recomputation& region) {
@@ -107,13 +112,13 @@ class Session {
   void forget_last_reader(Dropped& dropped);
 
   SessionId id_;
+  bool is_last_;
   base_internal::IdVector<SlotId, SlotState> slots_;
   const void* reader_ = nullptr;  // the node that received the tensors below and may ask again
   absl::InlinedVector<SlotId, 4> read_;
   SessionStreams streams_;
   std::unique_ptr<SessionRecomputation> recomputation_;
   bool has_begun_ = false;
-  bool has_replayed_ = false;
 };
 
 }  // namespace reprise::engine_internal

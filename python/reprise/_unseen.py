@@ -97,7 +97,8 @@ def _hidden(function, guard):
     return call
 
 
-_REFILLABLE = weakref.WeakKeyDictionary()  # the tensors of each group of parameters
+# The tensors of each group of parameters.
+_REFILLABLE: "weakref.WeakKeyDictionary[object, list[torch.Tensor]]" = weakref.WeakKeyDictionary()
 
 
 def _set_refillable(group):
