@@ -94,27 +94,3 @@ def gather_ahead_section(results):
         "keep their inputs whole; `when needed` is `prefetch_depth = 0`, the others 1 and 2.",
         table(["a gather takes", *GATHER_VARIANTS], rows),
     ]
-
-
-def fingerprint_section(results):
-    machine = results["machine"]
-    rows = []
-    for case in results["cases"]:
-        low, middle, high = case["of_mul"]
-        rows.append(
-            [
-                f"{case['MiB']} MiB",
-                f"{middle:.2f} ({low:.2f}-{high:.2f})",
-                f"{case['GB_per_s']:.0f}",
-            ]
-        )
-    return [
-        "## Fingerprints",
-        "Memory on the CPU to which code may write through a pointer, without a version: a region "
-        "takes a fingerprint of all bytes of a tensor from outside that requires no gradient, once "
-        "when an operator reads it, and a replay once more. Of parameters, and of tensors with a "
-        "gradient, it looks at 64 bytes. The processor time of a fingerprint over that of "
-        "`aten::mul` of the tensor with itself, medians and quartiles of rounds in turn, one thread "
-        f"({machine['date']}, {machine['cpu']}):",
-        table(["tensor", "fingerprint of `aten::mul`", "GB per second"], rows),
-    ]

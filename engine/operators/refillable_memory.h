@@ -34,7 +34,7 @@ void add_refillable(const std::vector<at::Tensor>& tensors, const Refill& refill
 // Returns null for other memory. Memory without bytes has the refill that was set before.
 Refill refill_of(const at::Tensor& tensor);
 
-// Returns whether there is any such memory: most programs have none.
+// Returns whether there has been any such memory: most programs have none.
 inline bool has_refillable() noexcept {
   extern std::atomic<bool> g_has_refillable;
   return g_has_refillable.load(std::memory_order_acquire);

@@ -104,7 +104,8 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   samples_now_ = traits.transfer == Transfer::kNone || traits.transfer == Transfer::kWait;
   StorageIdList memory;
   const Bypass* const bypass = current_bypass();
-  const bool is_unrecorded = bypass != nullptr && *bypass == Bypass::kPoliciesAndTapes;
+  const bool asks_no_policy = bypass != nullptr;
+  const bool is_unrecorded = asks_no_policy && *bypass == Bypass::kPoliciesAndTapes;
   if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_unrecorded ||
       is_in_backward_inside(backward_) || !encode_arguments(call, memory)) {
     leave_out(op);
@@ -115,9 +116,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   op.context = tables_.current_context(traits);
   op.is_cheap = traits.is_cheap;
   op.transfer = traits.transfer;
-  if (bypass != nullptr) {
-    op.is_hidden = true;
-  }
+  op.is_hidden = asks_no_policy;
   has_transfers_ = has_transfers_ || traits.transfer != Transfer::kNone;
   settle_targets();
   std::vector<Written> written = std::exchange(targets_now_, {});
@@ -140,7 +139,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
       retain_last(call, written);
       return;
     }
-    if (bypass == nullptr) {
+    if (!asks_no_policy) {
       policy_region_.decide(call, arguments);
     }
     values_.note_frontier(call.results());

@@ -92,9 +92,8 @@ TapeReplay::Base TapeReplay::load(TapeValueId value) {
   }
   at::Tensor tensor = load_tensor(given);
   const bool is_original = given.why == Why::kOutside || given.why == Why::kOutOfSight;
-  if (is_original && has_refillable() && !tape_.is_planned) {
-    work_[value].may_be_freed = is_refillable(tensor);
-    refill(tensor);
+  if (is_original) {
+    work_[value].may_be_freed = refill(tensor);
   }
   const bool may_be_freed =
       is_original || (given.why == Why::kPolicy && given.kept.alias.defined());
@@ -141,15 +140,15 @@ const char* TapeReplay::written_unseen(const Tape::Given& given, const at::Tenso
   return now != given.sample ? kWrittenThroughPointer : nullptr;
 }
 
-// Unless the memory has its bytes.
-void TapeReplay::refill(const at::Tensor& tensor) {
-  if (!hooks_internal::is_dense(tensor) || !is_beyond_storage(tensor)) {
-    return;
-  }
-  if (const Refill refill = refill_of(tensor)) {
+// Has the owner of refillable memory fill the memory, unless it has its bytes. Returns whether
+// there is such an owner. A planned tape has no owner fill memory: see refillable_memory.h.
+bool TapeReplay::refill(const at::Tensor& tensor) const {
+  const Refill refill = tape_.is_planned ? nullptr : refill_of(tensor);
+  if (refill != nullptr && is_beyond_storage(tensor)) {
     const hooks_internal::UnseenScope unseen;
     (*refill)();
   }
+  return refill != nullptr;
 }
 
 std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry) const {
@@ -159,9 +158,7 @@ std::int64_t TapeReplay::shift_of(const at::Tensor& tensor, GeometryId geometry)
 // Of a parameter whose manager may have freed and gathered it since.
 at::Tensor TapeReplay::parameter_now(const Tape::Given& given) const {
   const Geometry& geometry = tape_.geometries[given.geometry];
-  if (!tape_.is_planned) {
-    refill(given.parameter);
-  }
+  refill(given.parameter);
   at::Tensor now = hooks_internal::detached_alias(given.parameter);
   const bool is_whole =
       hooks_internal::are_same_dims(geometry.sizes, now.sizes()) && !is_beyond_storage(now);

@@ -129,7 +129,7 @@ class TapeReplay {
   static const char* written_unseen(const Tape::Given& given, const at::Tensor& tensor);
   at::Tensor load_tensor(Tape::Given& given) const;
   at::Tensor parameter_now(const Tape::Given& given) const;
-  static void refill(const at::Tensor& tensor);
+  bool refill(const at::Tensor& tensor) const;
   // Returns the shift of a tensor that had the geometry in forward; 0 without one.
   std::int64_t shift_of(const at::Tensor& tensor, GeometryId geometry) const;
   at::Tensor look_at(const Tape::Tensor& tensor);

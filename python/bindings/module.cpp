@@ -3,6 +3,7 @@
 //
 // The extension module. Its name has the version of torch, whose internals it is compiled against.
 #include "reprise/base/version.h"
+#include "reprise/python/bindings/kept_results.h"
 #include "reprise/python/bindings/python_configuration.h"
 #include "reprise/python/bindings/python_guard.h"
 #include "reprise/python/bindings/python_language.h"
@@ -28,6 +29,7 @@ PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
   add_options(module);
   add_checkpoint(module);
   add_scope(module);
+  add_kept_results(module);
   add_guards(module);
   add_configuration(module);
   add_memory_report(module);

@@ -5,10 +5,19 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "reprise/base/threading/mutex.h"
 #include "reprise/engine/function/early_stop.h"
 
 namespace reprise::python {
 namespace {
+
+using engine_internal::Mutex;
+using engine_internal::MutexLock;
+
+// Of the list of all code: a region may end without the interpreter's lock.
+constinit Mutex list_mutex;
+constinit PythonCode* list_head ABSL_GUARDED_BY(list_mutex) = nullptr;
 
 // Raises an exception, which it takes over, on the main thread.
 int raise_pending(void* exception) {
@@ -81,9 +90,36 @@ PythonCode::PythonCode(const PythonCall& call, bool holds_tensors, py::object re
     collect_tensors(argument, tensors_);
     objects_.arguments.emplace_back(argument, holds_tensors);
   }
+  const MutexLock lock(list_mutex);
+  next_ = std::exchange(list_head, this);
+  if (next_ != nullptr) {
+    next_->previous_ = this;
+  }
 }
 
-PythonCode::~PythonCode() { destroy_with_lock(objects_); }
+PythonCode::~PythonCode() {
+  {
+    const MutexLock lock(list_mutex);
+    (previous_ == nullptr ? list_head : previous_->next_) = next_;
+    if (next_ != nullptr) {
+      next_->previous_ = previous_;
+    }
+  }
+  destroy_with_lock(objects_);
+}
+
+void PythonCode::for_each_object(absl::FunctionRef<void(PyObject*)> visitor) {
+  const MutexLock lock(list_mutex);
+  for (const PythonCode* code = list_head; code != nullptr; code = code->next_) {
+    const Objects& objects = code->objects_;
+    for (const py::object& object : {objects.function, objects.names, objects.context}) {
+      visitor(object.ptr());
+    }
+    for (const RegionArgument& argument : objects.arguments) {
+      argument.for_each_object(visitor);
+    }
+  }
+}
 
 std::int64_t PythonCode::tensor_bytes() const {
   std::int64_t bytes = 0;

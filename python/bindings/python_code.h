@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "reprise/engine/callable/region_code.h"
 #include "reprise/python/bindings/python_language.h"
 #include "reprise/python/bindings/region_argument.h"
@@ -52,6 +53,10 @@ class PythonCode final : public engine_internal::RegionCode {
   // Takes the interpreter's lock.
   void run(std::span<const at::Tensor> inputs) override;
 
+  // Calls `visitor` with each object that the code of a living region owns, once per reference. It
+  // must not run Python code. With the interpreter's lock.
+  static void for_each_object(absl::FunctionRef<void(PyObject*)> visitor);
+
  private:
   struct Objects {
     py::object function;
@@ -66,6 +71,8 @@ class PythonCode final : public engine_internal::RegionCode {
   const at::impl::TorchFunctionDisabledState torch_function_;  // forward's
   Objects objects_;
   std::vector<at::Tensor> tensors_;  // until they are taken
+  PythonCode* previous_ = nullptr;   // in the list of all of them
+  PythonCode* next_ = nullptr;
 };
 
 // Calls the function inside the context manager; simply calls it if that is null. Returns null with

@@ -160,6 +160,17 @@ py::object RegionArgument::with(std::span<const at::Tensor>& tensors) const {
   return original_ && has_same_contents(original_, container) ? original_ : container;
 }
 
+void RegionArgument::for_each_object(absl::FunctionRef<void(PyObject*)> visitor) const {
+  for (const py::object* const object : {&object_, &original_}) {
+    if (*object) {
+      visitor(object->ptr());
+    }
+  }
+  for (const RegionArgument& part : parts_) {
+    part.for_each_object(visitor);
+  }
+}
+
 py::object RegionArgument::container_with(std::span<const at::Tensor>& tensors) const {
   switch (kind_) {
     case Kind::kObject:

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "reprise/python/bindings/python_language.h"
 
 namespace reprise::python {
@@ -31,6 +32,9 @@ class RegionArgument {
   // `tensors`, in the order of collect_tensors(), and drops them there. Otherwise containers that
   // have the same contents now are the same objects.
   py::object with(std::span<const at::Tensor>& tensors) const;
+
+  // Calls `visitor` with each object that it owns, once per reference.
+  void for_each_object(absl::FunctionRef<void(PyObject*)> visitor) const;
 
  private:
   enum class Kind : std::uint8_t { kObject, kTensor, kTuple, kList, kDict, kRegistered };

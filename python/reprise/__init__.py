@@ -13,7 +13,7 @@
 ...     loss = model(x).sum()
 """
 
-from reprise import _compile, _engine, _unseen, policies, stores
+from reprise import _collection, _compile, _engine, _unseen, policies, stores
 from reprise._budget import MemoryBudget
 from reprise._checkpoint import (
     CheckpointOptions,
@@ -77,3 +77,4 @@ RegionReport = _C.RegionReport
 _engine.install()
 _compile.install()
 _unseen.install()
+_collection.install()

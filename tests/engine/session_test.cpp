@@ -14,12 +14,19 @@ using hooks_internal::BackwardInfo;
 
 constexpr SlotId kFirst(0), kSecond(1);
 
+Request request_of(SessionId::Kind kind, bool keeps_graph = true) {
+  Request request;
+  request.session = {kind, 1};
+  request.backward.keeps_graph = keeps_graph;
+  return request;
+}
+
 class SessionTest : public ::testing::Test {
  protected:
   void fill(SlotId slot) { session_.fill(slot, {torch::ones({2}), 0}, dropped_); }
 
-  Session session_{{SessionId::Kind::kBackward, 1}};
-  Session group_{{SessionId::Kind::kGroup, 1}};
+  Session session_{request_of(SessionId::Kind::kBackward)};
+  Session group_{request_of(SessionId::Kind::kGroup)};
   Session::Dropped dropped_;
 };
 
@@ -68,9 +75,12 @@ TEST_F(SessionTest, RestartsForAGroupOnly) {
   EXPECT_TRUE(group_.wants(kFirst));
 }
 
-TEST_F(SessionTest, StartsToReplayOnce) {
-  EXPECT_TRUE(session_.starts_to_replay());
-  EXPECT_FALSE(session_.starts_to_replay());
+TEST_F(SessionTest, IsLastInABackwardThatFreesTheGraph) {
+  using enum SessionId::Kind;
+  EXPECT_TRUE(Session(request_of(kBackward, /*keeps_graph=*/false)).is_last());
+  EXPECT_FALSE(session_.is_last());
+  EXPECT_FALSE(Session(request_of(kGroup, /*keeps_graph=*/false)).is_last());
+  EXPECT_FALSE(Session(request_of(kRead, /*keeps_graph=*/false)).is_last());
 }
 
 }  // namespace
