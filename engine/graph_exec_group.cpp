@@ -24,10 +24,7 @@ c10::DebugInfoKind group_kind() {
   return hooks_internal::own_debug_info_kind<kGroupKindName, 0xC8>();
 }
 
-std::int64_t next_group_number() {
-  static std::atomic<std::int64_t> next{0};
-  return next.fetch_add(1);
-}
+constinit std::atomic<std::int64_t> groups_made{0};
 
 }  // namespace
 
@@ -63,9 +60,12 @@ class GroupInfo final : public c10::DebugInfoBase {
   c10::ThreadLocalDebugInfo* link_ = nullptr;  // that owns it
 };
 
-GroupState::GroupState() : number_(next_group_number()) {}
+GroupState::GroupState() : number_(groups_made.fetch_add(1)) {}
 
 std::shared_ptr<GroupState> GroupState::entered() {
+  if (groups_made.load(std::memory_order_relaxed) == 0) {
+    return nullptr;  // as in most programs, for each saved tensor
+  }
   const GroupInfo* const info = GroupInfo::innermost();
   return info == nullptr || !info->is_open ? nullptr : info->group;
 }

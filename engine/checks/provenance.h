@@ -63,6 +63,7 @@ class ProvenanceMap {
     std::int64_t version = 0;      // when it was last read or written
     std::uint32_t origin = kNone;  // see ReplayWatch
     bool is_unset = false;         // uninitialised since it was made
+    bool is_factorys = false;      // of an operator on numbers, such as zeros
     bool is_left_over = false;     // see ReplayWatch
     bool is_input = false;         // not written since
     // Prevents the reuse of its address.

@@ -30,6 +30,7 @@ void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
         entry->hash = mix_in(mix_in(earlier, kWritten), part);
         entry->origin = std::min(entry->origin, origin);
         entry->is_unset = entry->is_unset && call.traits.leaves_targets(arguments);
+        entry->is_factorys = entry->is_factorys && described.arguments.size() == 1;
         ++entry->version;  // as autograd counts it, if it does
       }
     });
@@ -59,6 +60,8 @@ void ProvenanceMap::note_results(const OperatorCall& call, const Call& described
       entry.version = 0;
       entry.origin = origin;
       entry.is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor);
+      entry.is_factorys = entry.is_unset || call.traits.makes_constants ||
+                          (arguments.empty() && !call.traits.is_random);
     });
   }
 }

@@ -172,25 +172,23 @@ InterceptionScope::~InterceptionScope() {
 }
 
 SharedInterception::Scope::Scope(SharedInterception& shared)
-    : shared_(shared), previous_turn_(OperatorThread::current().turn) {
-  OperatorThread& thread = OperatorThread::current();
-  if (thread.turn == nullptr) {
+    : shared_(shared), thread_(OperatorThread::current()), previous_turn_(thread_.turn) {
+  if (thread_.turn == nullptr) {
     SharedInterception* const around =
         hooks_internal::has_several_providers() ? inherited() : nullptr;
-    thread.turn = around == nullptr ? &shared.own_turn_ : around->turn_;
+    thread_.turn = around == nullptr ? &shared.own_turn_ : around->turn_;
   }
-  shared.turn_ = thread.turn;
+  shared.turn_ = thread_.turn;
   shared.interceptor_.store(InterceptionScope::current());
 }
 
 SharedInterception::Scope::~Scope() {
   shared_.interceptor_.store(nullptr);
-  OperatorThread& thread = OperatorThread::current();
-  for (const void* holder = thread.turn->load(); holder != nullptr && holder != &thread;
-       holder = thread.turn->load()) {
+  for (const void* holder = thread_.turn->load(); holder != nullptr && holder != &thread_;
+       holder = thread_.turn->load()) {
     std::this_thread::yield();
   }
-  thread.turn = previous_turn_;
+  thread_.turn = previous_turn_;
 }
 
 SharedInterception* SharedInterception::inherited() {

@@ -46,7 +46,8 @@ struct OperatorCall {
   // Runs the operator: its results replace its arguments. It is not intercepted again.
   void run() const { op.redispatchBoxed(keys, &stack); }
 
-  c10::ArrayRef<c10::IValue> arguments() const {
+  // Inline in every source: each operator asks several times.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE c10::ArrayRef<c10::IValue> arguments() const {
     return torch::jit::last(stack, op.schema().arguments().size());
   }
   // After the operator has run.
@@ -152,6 +153,7 @@ class SharedInterception {
 
    private:
     SharedInterception& shared_;
+    OperatorThread& thread_;
     std::atomic<const void*>* const previous_turn_;
   };
 

@@ -86,12 +86,13 @@ at::Tensor Frame::unpack(SlotId slot) {
     }
   }
   const Request request = current_request();
-  const std::shared_ptr<Session> session = open(request);
   recomputation_->note_read(slot);
+  std::shared_ptr<Session> session;
   RecomputedTensor value;
   {
     Session::Dropped dropped;  // freed after the lock
     const MutexLock lock(mutex_);
+    session = open(request);
     record_.is_read_in_forward = record_.is_read_in_forward || !record_.forward_completed;
     fill(*session, slot, dropped);
     value = session->take(slot, request.backward, dropped);
@@ -179,18 +180,16 @@ void Frame::refuse_replays(std::string why) {
 }
 
 std::shared_ptr<Session> Frame::open(const Request& request) {
-  std::shared_ptr<Session> session;
-  {
-    const MutexLock lock(mutex_);
-    if (!refusal_.empty()) {
-      throw CheckpointError(refusal_);
-    }
-    if ((session = find(request.session))) {
-      return session;
-    }
-    session = std::make_shared<Session>(request);
-    sessions_.push_back(session);
+  if (!refusal_.empty()) {
+    throw CheckpointError(refusal_);
   }
+  if (std::shared_ptr<Session> known = find(request.session)) {
+    return known;
+  }
+  auto session = std::make_shared<Session>(request);
+  sessions_.push_back(session);
+  mutex_.unlock();
+  const absl::Cleanup relock = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); };
   if (request.group) {
     request.group->add_session(weak_from_this());
   } else if (request.session.kind == SessionId::Kind::kBackward) {
@@ -291,10 +290,12 @@ void Frame::replay_into(Session& session, std::optional<SlotId> slot, Session::D
 
 void Frame::recompute_now(SessionId id) {
   const LanguageLockRelease unlocked;
-  const std::shared_ptr<Session> session = open(current_request());
-  TORCH_INTERNAL_ASSERT(session->id() == id);
+  const Request request = current_request();
+  TORCH_INTERNAL_ASSERT(request.session == id);
   Session::Dropped dropped;  // freed after the lock
+  std::shared_ptr<Session> session;
   const MutexLock lock(mutex_);
+  session = open(request);
   fill(*session, std::nullopt, dropped);
 }
 

@@ -102,7 +102,8 @@ class Frame : public std::enable_shared_from_this<Frame> {
   SlotSet alive_now() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::shared_ptr<Session> find(SessionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<Session> open(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Releases the lock while it sets up a new session.
+  std::shared_ptr<Session> open(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs or awaits the recomputation that supplies `slot`, or, without one, all missing slots.
   void fill(Session& session, std::optional<SlotId> slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -99,6 +99,9 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
     compare_uncounted(call);
   }
   compare_inputs(call, described);
+  if (inside_ && checks_outside_ && !change_) {
+    compare_inside(call);
+  }
   for (std::size_t i = 0; i < count && !change_ && checks_outside_; ++i) {
     const at::Tensor& tensor = *described.outside[i];
     if (is_overwritten(reads[i], tensor)) {
@@ -114,6 +117,16 @@ void ReplayWatch::compare_inputs(const OperatorCall& call, const ProvenanceMap::
       change_ = c10::str(call.op.operator_name(), " reads an input of the region, ",
                          TensorMetadata(*input).to_string(), kWrittenThroughPointer);
     }
+  }
+}
+
+void ReplayWatch::compare_inside(const OperatorCall& call) {
+  if (const auto tensor = inside_->find_change(*matched_, call, made_)) {
+    change_ = c10::str(call.op.operator_name(), " reads a tensor that the region has made, ",
+                       TensorMetadata(*tensor).to_string(),
+                       ", and that the region's code has filled through a pointer, with other "
+                       "values than in forward: the code reads memory from outside through a "
+                       "pointer, which the recomputation does not write. Read it by an operator");
   }
 }
 

@@ -81,12 +81,18 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);
+  if (inside_) {
+    inside_->writes().note_targets(call);
+  }
   made_.note_writes(call, described, origin);
   inner_->intercept(call);
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
   }
   made_.note_results(call, described, origin);
+  if (inside_) {
+    inside_->writes().note_written(call, made_);
+  }
   if (draw) {
     compare_draw(call, *draw);
   }

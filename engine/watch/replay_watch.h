@@ -35,7 +35,11 @@ class ReplayWatch final : public OperatorInterceptor {
         memory_(memory),
         checks_outside_(checks_outside),
         preserves_rng_(preserves_rng),
-        inputs_(forward.input_samples) {}
+        inputs_(forward.input_samples) {
+    if (forward.inside_samples != nullptr) {
+      inside_.emplace(*forward.inside_samples);
+    }
+  }
 
   // inputs: the region's inputs in the replay. next: the interceptor that runs the operators.
   void start(std::span<const at::Tensor> inputs, OperatorInterceptor& next);
@@ -121,6 +125,7 @@ class ReplayWatch final : public OperatorInterceptor {
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
   void compare_inputs(const OperatorCall& call, const ProvenanceMap::Call& described);
+  void compare_inside(const OperatorCall& call);
   bool is_overwritten(const WatchedForward::Read& read, const at::Tensor& tensor);
   void find_uncounted(std::span<const at::Tensor> inputs);
   void compare_uncounted(const OperatorCall& call);
@@ -136,6 +141,7 @@ class ReplayWatch final : public OperatorInterceptor {
   // Memory of inputs and from outside, written since forward began. See Note [Uncounted writes].
   absl::flat_hash_set<std::uint32_t> looked_at_;  // of the tensors from outside
   InputComparison inputs_;
+  std::optional<InsideComparison> inside_;
   absl::flat_hash_map<StorageId, WriteMoment> uncounted_;
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators

@@ -180,6 +180,9 @@ void WatchedForward::complete() {
   }
   assigned_.complete();
   number_of_outside_ = {};
+  if (inside_samples != nullptr) {
+    inside_samples->complete();
+  }
   std::erase_if(generators, [](const RngState& state) {
     constexpr std::size_t kOurs = 2;                                  // here and in `drawn`
     return state.generator().getIntrusivePtr().use_count() == kOurs;  // the region's own
@@ -258,6 +261,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   if (traits.undeclared) {
     note_statistics(call);
   }
+  if (forward_.inside_samples != nullptr) {
+    forward_.inside_samples->writes().note_targets(call);
+  }
   made.note_writes(call, described, ProvenanceMap::kNone);
   const at::Generator generator = generator_of(call);
   const std::uint64_t position =
@@ -280,6 +286,9 @@ void ForwardWatch::intercept(const OperatorCall& call) {
     forward_.host_reads.emplace(index, call.results().vec());
   }
   made.note_results(call, described, ProvenanceMap::kNone);
+  if (forward_.inside_samples != nullptr) {
+    forward_.inside_samples->writes().note_written(call, made);
+  }
 }
 
 void ForwardWatch::note_reads(const OperatorCall& call, const ProvenanceMap::Call& described) {
@@ -289,6 +298,10 @@ void ForwardWatch::note_reads(const OperatorCall& call, const ProvenanceMap::Cal
   // A replay reads the outcome of such a write without writing again. That others have written
   // since is not always counted.
   const bool has_targets = !forward_.written.empty();
+  if (forward_.inside_samples != nullptr) {
+    const auto op = static_cast<std::uint32_t>(forward_.operators.size() - 1);
+    forward_.inside_samples->note_reads(op, call, forward_.made_);
+  }
   forward_.has_wrappers_ = forward_.has_wrappers_ || described.has_wrapper;
   for (const at::Tensor* const tensor : described.outside) {
     const auto next = static_cast<std::uint32_t>(forward_.outside.size());
@@ -323,6 +336,9 @@ void ForwardWatch::note_targets(const OperatorCall& call) {
         forward_.written.note_write(call.traits, tensor, was_read);
       }
     });
+  }
+  if (forward_.inside_samples == nullptr && !forward_.written.empty()) {
+    forward_.inside_samples = std::make_unique<InsideSamples>();
   }
 }
 

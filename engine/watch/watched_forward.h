@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <thread>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "reprise/engine/outside/assigned_data.h"
 #include "reprise/engine/outside/written_memory.h"
 #include "reprise/engine/watch/input_samples.h"
+#include "reprise/engine/watch/inside_memory.h"
 #include "reprise/engine/watch/memory_sample.h"
 #include "reprise/engine/watch/wrapped_memory.h"
 #include "reprise/rng/rng_state.h"
@@ -144,6 +146,7 @@ class WatchedForward {
 
   std::vector<Input> inputs;
   InputSamples input_samples;
+  std::unique_ptr<InsideSamples> inside_samples;  // null unless the region writes outside memory
 
   // A transfer between ranks has run since the last slot was saved, on another thread perhaps.
   std::atomic<bool> has_new_transfer = false;

@@ -73,8 +73,9 @@ class HookEntry final : public c10::DebugInfoBase {
     HookEntry* top = innermost_entry();
     while (top != nullptr && !top->open_.load(std::memory_order_acquire) &&
            ThreadLocalDebugInfo::current().get() == top->frame_) {
-      ThreadLocalDebugInfo::_forceCurrentDebugInfo(top->outside_);
-      top = innermost_entry();
+      HookEntry* const outer = top->outer_;
+      ThreadLocalDebugInfo::_forceCurrentDebugInfo(top->outside_);  // may destroy `top`
+      top = outer;
     }
   }
 

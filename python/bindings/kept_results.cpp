@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "reprise/python/bindings/python_code.h"
 
 namespace reprise::python {
@@ -114,7 +116,7 @@ bool has_own_graph(PyObject* object) {
 // The tensor stays one with a graph, which is an error in a backward.
 void take_graph(const at::Tensor& tensor) {
   using torch::autograd::AutogradMeta;
-  auto error = std::make_shared<torch::autograd::Error>(
+  hooks_internal::NodePtr error = hooks_internal::make_node<torch::autograd::Error>(
       "[checkpoint] the graph of this tensor, a result that a module keeps, has been freed: only "
       "regions that have run the module refer to the module. Keep a reference to the module");
   error->add_input_metadata(tensor);

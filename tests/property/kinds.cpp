@@ -30,6 +30,7 @@ constexpr std::array kRows = {
     KindRow{Kind::kStreamedInTurn, "streamed_in_turn", kInFunctions, true},
     KindRow{Kind::kPointers, "pointers", kInTapes, true},
     KindRow{Kind::kOutsidePointers, "outside_pointers", kAnywhere, true},
+    KindRow{Kind::kReadBack, "read_back", kInFunctions, true},
     KindRow{Kind::kLayersWithState, "layers_with_state", kNone, true},
     KindRow{Kind::kUncounted, "uncounted", kAnywhere, true},
     KindRow{Kind::kSameArgument, "same_argument"},

@@ -30,6 +30,7 @@ enum class Kind : std::uint8_t {
   kStreamedInTurn,
   kPointers,
   kOutsidePointers,
+  kReadBack,
   kLayersWithState,
   kUncounted,
   kSameArgument,

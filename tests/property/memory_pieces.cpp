@@ -2,14 +2,13 @@
 // Copyright 2026 The Reprise Authors
 //
 // Pieces that use memory again: workspaces, tables that the first call makes, weights that are
-// gathered into freed memory or streamed through a few slots, memory that is filled through
-// pointers.
+// gathered into freed memory or streamed through a few slots.
 #include <ATen/native/Resize.h>
 #include <torch/torch.h>
 
 #include <array>
-#include <cstring>
 
+#include "tests/property/buffer_reads.h"
 #include "tests/property/piece.h"
 #include "tests/property/random_program.h"
 
@@ -17,25 +16,6 @@ namespace reprise::testing {
 namespace memory_pieces {
 
 using T = at::Tensor;
-
-// Reads that save nothing of the buffer, so that plain code may fill it again.
-T read(std::size_t variant, const T& x, const T& from) {
-  switch (variant) {
-    case 0:
-      return x * from.clone();
-    case 1:
-      return (x + from).sin();
-    case 2:
-      return x * (from + 1);
-    case 3:
-      return at::cat({from.narrow(0, 0, 2), x.narrow(0, 2, 2)}).exp();
-    case 4:
-      return x * from.sum();
-    default:
-      return x * from.narrow(1, 1, 3).repeat({1, 2}) + from.max();
-  }
-}
-constexpr std::size_t kReads = 6;
 
 class Workspaces : public Piece {
  public:
@@ -259,92 +239,6 @@ class Streamed : public Piece {
   const std::array<T, 2> slots_ = {at::empty({6, 6}), at::empty({6, 6})};
 };
 
-void fill_through_pointer(const T& tensor, std::size_t call) {
-  auto* const p = tensor.mutable_data_ptr<float>();
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    p[i] = 0.1F * static_cast<float>(i) + 0.3F * static_cast<float>(call % 5);
-  }
-}
-
-// Filled by the code that reads it.
-class Pointers : public Piece {
- public:
-  explicit Pointers(PieceRandom& random)
-      : variant_(pick(random, 4)), read_(pick(random, kReads)), at_(pick(random, 24)) {
-    if (variant_ == 0 && pick(random, 2) == 0) {
-      pass(slot_);
-    }
-  }
-
-  T run(const T& x, std::size_t call) override {
-    switch (variant_) {
-      case 0: {
-        const T slot = argument_or(slot_);
-        fill_through_pointer(slot, call);
-        return read(read_, x, slot);
-      }
-      case 1: {
-        const T made = x.detach().sigmoid();
-        made.mutable_data_ptr<float>()[at_] = 0.25F;
-        return (x * made).sin();
-      }
-      case 2: {
-        const auto own = std::make_shared<std::vector<float>>(24, 0.5F);
-        (*own)[at_] = 2;
-        return read(read_, x, at::from_blob(own->data(), {4, 6}, [own](void*) {}));
-      }
-      default: {
-        const T made = at::zeros({4, 6});
-        made.mutable_data_ptr<float>()[at_] = static_cast<float>(call);
-        const T y = read(read_, x, made);
-        made.mutable_data_ptr<float>()[at_] = 7;
-        return y;
-      }
-    }
-  }
-
- private:
-  const std::size_t variant_;
-  const std::size_t read_;
-  const std::size_t at_;
-  const T slot_ = at::zeros({4, 6});
-};
-
-// Filled before the region, and again between forward and backward.
-class OutsidePointers : public Piece {
- public:
-  explicit OutsidePointers(PieceRandom& random)
-      : variant_(pick(random, 3)), read_(pick(random, kReads)), at_(pick(random, 24)) {
-    slot_ = variant_ == 0 ? at::from_blob(memory_.data(), {4, 6}) : at::zeros({4, 6});
-    fill_through_pointer(slot_, 1);
-    if (pick(random, 2) == 0) {
-      pass(slot_);
-    }
-  }
-
-  T run(const T& x, std::size_t /*call*/) override {
-    const T slot = argument_or(slot_);
-    const T y = read(read_, x, slot);
-    if (variant_ == 2) {
-      slot.mutable_data_ptr<float>()[at_] += 1;
-    }
-    return y;
-  }
-
-  void between_passes() override {
-    if (variant_ != 2) {  // one byte
-      static_cast<char*>(slot_.mutable_data_ptr())[at_ * 4 + 1] ^= 0x15;
-    }
-  }
-
- private:
-  const std::size_t variant_;
-  const std::size_t read_;
-  const std::size_t at_;
-  std::array<float, 24> memory_ = {};
-  T slot_;
-};
-
 }  // namespace memory_pieces
 
 std::shared_ptr<Piece> workspaces_piece(PieceRandom& random) {
@@ -361,12 +255,6 @@ std::shared_ptr<Piece> units_piece(PieceRandom& random) {
 }
 std::shared_ptr<Piece> streamed_piece(PieceRandom& random, bool is_plain, bool takes_turns) {
   return std::make_shared<memory_pieces::Streamed>(random, is_plain, takes_turns);
-}
-std::shared_ptr<Piece> pointers_piece(PieceRandom& random) {
-  return std::make_shared<memory_pieces::Pointers>(random);
-}
-std::shared_ptr<Piece> outside_pointers_piece(PieceRandom& random) {
-  return std::make_shared<memory_pieces::OutsidePointers>(random);
 }
 
 }  // namespace reprise::testing

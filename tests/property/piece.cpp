@@ -58,6 +58,8 @@ std::shared_ptr<Piece> make_piece(Kind kind, PieceRandom& random, bool is_plain)
       return pointers_piece(random);
     case Kind::kOutsidePointers:
       return outside_pointers_piece(random);
+    case Kind::kReadBack:
+      return read_back_piece(random);
     case Kind::kLayersWithState:
       return layers_with_state_piece(random);
     case Kind::kUncounted:

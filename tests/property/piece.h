@@ -87,6 +87,7 @@ std::shared_ptr<Piece> units_piece(PieceRandom& random);
 std::shared_ptr<Piece> streamed_piece(PieceRandom& random, bool is_plain, bool takes_turns);
 std::shared_ptr<Piece> pointers_piece(PieceRandom& random);
 std::shared_ptr<Piece> outside_pointers_piece(PieceRandom& random);
+std::shared_ptr<Piece> read_back_piece(PieceRandom& random);
 std::shared_ptr<Piece> layers_with_state_piece(PieceRandom& random);
 std::shared_ptr<Piece> uncounted_piece(PieceRandom& random);
 std::shared_ptr<Piece> operators_piece(Kind kind, PieceRandom& random);
