@@ -233,6 +233,9 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
     append_value_ids(arguments[index], inputs);
   }
   call.run();
+  if (watch_ != nullptr) {
+    watch_->note_run();
+  }
   awaits_write_ = false;
   for (const StorageId memory : targets) {
     unset_.erase(memory);

@@ -44,7 +44,7 @@ void leave_out(const OperatorCall& call);
 class ReplayEffects final : public OperatorInterceptor {
  public:
   // region: its name, for errors. watch: null if forward was not watched. All must outlive this.
-  ReplayEffects(const std::string& region, ReplayMemory& memory, const ReplayWatch* watch)
+  ReplayEffects(const std::string& region, ReplayMemory& memory, ReplayWatch* watch)
       : region_(region), memory_(memory), watch_(watch) {}
 
   // Reserves space for about this many storages that the replay will make.
@@ -126,7 +126,7 @@ class ReplayEffects final : public OperatorInterceptor {
 
   const std::string& region_;
   ReplayMemory& memory_;
-  const ReplayWatch* const watch_;
+  ReplayWatch* const watch_;
   absl::flat_hash_set<StorageId> inside_;  // memory that the replay made
   absl::flat_hash_set<StorageId> disowned_;
   absl::flat_hash_set<StorageId> unset_;  // uninitialised memory

@@ -24,6 +24,9 @@ const ProvenanceMap::Entry* entry_if_inside(const at::Tensor& tensor, const Prov
 // Calls `visitor` with each tensor of such memory that the operator reads, and its sample.
 void for_each_read(const OperatorCall& call, const ProvenanceMap& made, Visitor visitor) {
   const OperatorTraits& traits = call.traits;
+  if (traits.transfer != Transfer::kNone) {
+    return;  // its memory may be in use
+  }
   const bool ignores_targets = traits.overwrites || traits.ignores_targets;
   for (std::uint32_t index = 0; index < call.arguments().size(); ++index) {
     if (!ignores_targets || !traits.may_write(index)) {
@@ -38,16 +41,23 @@ void for_each_read(const OperatorCall& call, const ProvenanceMap& made, Visitor 
 
 }  // namespace
 
-void InsideWrites::note_targets(const OperatorCall& call) {
+void InsideWrites::start(const OperatorCall& call) {
+  const auto non_blocking = call.traits.non_blocking_argument;
+  may_arrive_later_ = call.traits.transfer != Transfer::kNone ||
+                      (non_blocking && call.argument(*non_blocking).isBool() &&
+                       call.argument(*non_blocking).toBool());
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
     for_each_tensor(call.argument(index),
                     [this](const at::Tensor& tensor) { targets_.push_back(tensor); });
   }
 }
 
-void InsideWrites::note_written(const OperatorCall& call, const ProvenanceMap& made) {
+void InsideWrites::note_written(const OperatorCall& call, const ProvenanceMap& made, bool has_run) {
   const auto note = [&](const at::Tensor& tensor) {
-    if (const ProvenanceMap::Entry* const entry = entry_if_inside(tensor, made)) {
+    const ProvenanceMap::Entry* const entry = entry_if_inside(tensor, made);
+    if (!has_run || may_arrive_later_) {
+      samples_.erase(storage_id_of(tensor));
+    } else if (entry != nullptr) {
       samples_.insert_or_assign(storage_id_of(tensor), sample_memory(tensor, entry->is_factorys));
     }
   };
@@ -87,8 +97,8 @@ std::optional<at::Tensor> InsideComparison::find_change(std::uint32_t op, const 
       return;
     }
     const InsideSamples::Sample& sample = in_forward[next++];
-    const bool has_changed =
-        now != sample.value && (sample.is_filled || writes_.is_filled(tensor, now));
+    const bool has_changed = now != sample.value && writes_.knows(tensor) &&
+                             (sample.is_filled || writes_.is_filled(tensor, now));
     if (has_changed && !changed) {
       changed = tensor;
     }

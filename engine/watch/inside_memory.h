@@ -29,17 +29,22 @@ namespace reprise::engine_internal {
 // What operators have written to memory of the region's own.
 class InsideWrites {
  public:
-  // The operator, which writes to its arguments, is about to run.
-  void note_targets(const OperatorCall& call);
-  // The operator has run. made: knows its results.
-  void note_written(const OperatorCall& call, const ProvenanceMap& made);
+  // The operator is about to run.
+  void start(const OperatorCall& call);
+  // The operator has run, or has been left out, so that its results may be unset. made: knows its
+  // results. Those of transfers may arrive later: no memory of theirs is known.
+  void note_written(const OperatorCall& call, const ProvenanceMap& made, bool has_run);
 
-  // Returns whether memory with that sample has been filled by others since an operator wrote it.
+  // Returns whether an operator has written the tensor's memory.
+  bool knows(const at::Tensor& tensor) const { return samples_.contains(storage_id_of(tensor)); }
+  // Returns whether known memory, with that sample, has been filled by others since.
   bool is_filled(const at::Tensor& tensor, MemorySample now) const;
 
  private:
   absl::flat_hash_map<StorageId, MemorySample> samples_;
-  std::vector<at::Tensor> targets_;  // of the present operator
+  // Of the present operator.
+  std::vector<at::Tensor> targets_;
+  bool may_arrive_later_ = false;
 };
 
 // Written on forward's thread, read by replays.

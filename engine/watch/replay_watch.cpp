@@ -82,7 +82,8 @@ void ReplayWatch::intercept(const OperatorCall& call) {
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);
   if (inside_) {
-    inside_->writes().note_targets(call);
+    has_run_ = false;
+    inside_->writes().start(call);
   }
   made_.note_writes(call, described, origin);
   inner_->intercept(call);
@@ -91,7 +92,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   }
   made_.note_results(call, described, origin);
   if (inside_) {
-    inside_->writes().note_written(call, made_);
+    inside_->writes().note_written(call, made_, has_run_);
   }
   if (draw) {
     compare_draw(call, *draw);

@@ -57,6 +57,9 @@ class ReplayWatch final : public OperatorInterceptor {
   }
   at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override;
 
+  // The operator that is intercepted now has run: it has not been left out.
+  void note_run() { has_run_ = true; }
+
   // Restores the generators that forward has not drawn from, or not yet.
   void put_generators_back() { drawn_.clear(); }
 
@@ -146,6 +149,7 @@ class ReplayWatch final : public OperatorInterceptor {
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators
   std::optional<std::uint32_t> matched_;
+  bool has_run_ = false;
   std::optional<std::string> change_;
   StorageId changed_memory_ = nullptr;
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;

@@ -262,7 +262,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
     note_statistics(call);
   }
   if (forward_.inside_samples != nullptr) {
-    forward_.inside_samples->writes().note_targets(call);
+    forward_.inside_samples->writes().start(call);
   }
   made.note_writes(call, described, ProvenanceMap::kNone);
   const at::Generator generator = generator_of(call);
@@ -287,7 +287,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   }
   made.note_results(call, described, ProvenanceMap::kNone);
   if (forward_.inside_samples != nullptr) {
-    forward_.inside_samples->writes().note_written(call, made);
+    forward_.inside_samples->writes().note_written(call, made, /*has_run=*/true);
   }
 }
 
