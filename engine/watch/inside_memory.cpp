@@ -7,17 +7,17 @@
 
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/operators/operator_traits.h"
-#include "reprise/engine/watch/wrapped_memory.h"
 
 namespace reprise::engine_internal {
 namespace {
 
 using Visitor = absl::FunctionRef<void(const at::Tensor&, MemorySample)>;
 
-// Returns null unless the region has made the tensor's memory, on the CPU.
-const ProvenanceMap::Entry* entry_if_inside(const at::Tensor& tensor, const ProvenanceMap& made) {
+// Returns null unless the region has made the memory, on the CPU.
+const ProvenanceMap::Entry* entry_if_inside(const c10::StorageImpl* storage,
+                                            const ProvenanceMap& made) {
   const ProvenanceMap::Entry* const entry =
-      is_dense_cpu(tensor) ? made.find(storage_id_of(tensor)) : nullptr;
+      storage != nullptr && storage->device().is_cpu() ? made.find(storage) : nullptr;
   return entry == nullptr || entry->is_input || entry->is_left_over ? nullptr : entry;
 }
 
@@ -31,8 +31,9 @@ void for_each_read(const OperatorCall& call, const ProvenanceMap& made, Visitor 
   for (std::uint32_t index = 0; index < call.arguments().size(); ++index) {
     if (!ignores_targets || !traits.may_write(index)) {
       for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-        if (const ProvenanceMap::Entry* const entry = entry_if_inside(tensor, made)) {
-          visitor(tensor, sample_memory(tensor, entry->is_factorys));
+        c10::StorageImpl* const storage = storage_of(tensor);
+        if (const ProvenanceMap::Entry* const entry = entry_if_inside(storage, made)) {
+          visitor(tensor, sample_storage(*storage, entry->is_factorys));
         }
       });
     }
@@ -46,26 +47,29 @@ void InsideWrites::start(const OperatorCall& call) {
   may_arrive_later_ = call.traits.transfer != Transfer::kNone ||
                       (non_blocking && call.argument(*non_blocking).isBool() &&
                        call.argument(*non_blocking).toBool());
+  targets_.clear();
   for (const std::uint32_t index : call.traits.written(call.arguments())) {
-    for_each_tensor(call.argument(index),
-                    [this](const at::Tensor& tensor) { targets_.push_back(tensor); });
+    for_each_tensor(call.argument(index), [this](const at::Tensor& tensor) {
+      targets_.push_back(weak_storage_of(tensor));
+    });
   }
 }
 
 void InsideWrites::note_written(const OperatorCall& call, const ProvenanceMap& made, bool has_run) {
-  const auto note = [&](const at::Tensor& tensor) {
-    const ProvenanceMap::Entry* const entry = entry_if_inside(tensor, made);
+  const auto note = [&](c10::StorageImpl* storage) {
+    const ProvenanceMap::Entry* const entry = entry_if_inside(storage, made);
     if (!has_run || may_arrive_later_) {
-      samples_.erase(storage_id_of(tensor));
+      samples_.erase(storage);
     } else if (entry != nullptr) {
-      samples_.insert_or_assign(storage_id_of(tensor), sample_memory(tensor, entry->is_factorys));
+      samples_.insert_or_assign(storage, sample_storage(*storage, entry->is_factorys));
     }
   };
   for (const c10::IValue& result : call.results()) {
-    for_each_tensor(result, note);
+    for_each_tensor(result, [&](const at::Tensor& tensor) { note(storage_of(tensor)); });
   }
-  std::for_each(targets_.begin(), targets_.end(), note);
-  targets_.clear();
+  for (const auto& target : targets_) {
+    note(target.lock().get());
+  }
 }
 
 bool InsideWrites::is_filled(const at::Tensor& tensor, MemorySample now) const {

@@ -12,6 +12,8 @@
 #define REPRISE_ENGINE_WATCH_INSIDE_MEMORY_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <optional>
@@ -42,8 +44,9 @@ class InsideWrites {
 
  private:
   absl::flat_hash_map<StorageId, MemorySample> samples_;
-  // Of the present operator.
-  std::vector<at::Tensor> targets_;
+  // Of the present operator. Weak: if the operator throws, these stay, and a tensor would own the
+  // graph that owns this.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> targets_;
   bool may_arrive_later_ = false;
 };
 
