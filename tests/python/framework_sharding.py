@@ -70,15 +70,16 @@ def in_regions(model, region, blocks):
     return model
 
 
-def two_steps(model, around=contextlib.nullcontext, rows=4):
-    """Returns losses and gradients. The first step allocates what the second finds."""
+def two_steps(model, around=contextlib.nullcontext, rows=4, region=plain):
+    """Returns losses and gradients. The first step allocates what the second finds. region: of the
+    whole model, with the root's hooks."""
     torch.manual_seed(dist.get_rank() + 1)
     found = []
     for _ in range(2):
         model.zero_grad()
         x = torch.randn(rows, 8)
         with around():
-            loss = model(x).square().sum()
+            loss = region(model, x).square().sum()
         loss.backward()
         found += [loss.detach(), *gradients_of(model.parameters())]
     return found
@@ -114,6 +115,20 @@ def sharded_units(rank, units, are_nested):
     options = {"are_nested": are_nested}
     theirs = assert_sharded_as_plain(units, SHARDED_FORMS, options, options)
     assert theirs["calls"] > 0 or dist.get_world_size() == 1  # a single rank need not gather
+
+
+def a_sharded_root_in_a_region(rank, are_nested):
+    """The region is around the whole model: units are gathered by the root's hooks too."""
+
+    def steps(region):
+        return gathered_by(lambda: two_steps(sharded_model(are_nested), region=region))
+
+    expected, _ = steps(plain)
+    _, theirs = steps(torchs)
+    for name, form in SHARDED_FORMS.items():
+        found, gathered = steps(form)
+        assert_equal(name, found, expected)
+        assert gathered <= theirs, f"{name}: {gathered} gathered, torch's region {theirs}"
 
 
 def sharded_units_with(rank, options):

@@ -54,6 +54,12 @@ def test_several_sharded_units_in_a_region(ranks, units, are_nested):
 
 
 @on_ranks
+@pytest.mark.parametrize("ranks, are_nested", [(1, False), (2, True)])
+def test_a_sharded_root_in_a_region(ranks, are_nested):
+    run_on_ranks(sharding.a_sharded_root_in_a_region, are_nested, ranks=ranks)
+
+
+@on_ranks
 @pytest.mark.parametrize(
     "options",
     [sharding.FROZEN_IN_PART, sharding.IN_MIXED_PRECISION],
