@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/base/attributes.h"
 #include "reprise/base/export.h"
 
 namespace reprise::engine_internal {
