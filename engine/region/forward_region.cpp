@@ -336,10 +336,15 @@ ForwardRegion::ForwardRegion(CheckpointOptions options, std::unique_ptr<RegionCo
 std::weak_ptr<Frame> ForwardRegion::frame() const { return impl_->frame(); }
 
 ForwardRegion::~ForwardRegion() {
-  if (impl_ != nullptr && !abandon_unless_innermost()) {
-    impl_.reset();
-    RegionScope::end_abandoned();
+  if (impl_ == nullptr || abandon_unless_innermost()) {
+    return;
   }
+  try {  // forward has failed: what it has recorded must not own the graph that owns the frame
+    impl_->finish();
+  } catch (...) {  // the failure matters more
+  }
+  impl_.reset();
+  RegionScope::end_abandoned();
 }
 
 void ForwardRegion::finish() {

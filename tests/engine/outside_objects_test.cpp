@@ -5,6 +5,7 @@
 // gone when forward ends: replaced or changed, they are an error.
 #include <deque>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "reprise/engine/checkpoint_scope.h"
@@ -204,19 +205,40 @@ TEST_F(OutsideObjectsTest, AreNoErrorIfTheQueueHasTheSameAgain) {
 }
 
 // A compressed sparse tensor owns the graph of the values that it was made of.
-TEST_F(OutsideObjectsTest, LeaveNothingIfAnInnerScopeDropsThem) {
-  const at::Tensor x = leaf({6, 8});
+at::Tensor compressed(const at::Tensor& t) {
   const at::Tensor rows = torch::tensor({0, 1, 1, 2, 2, 3, 3}, at::kLong);
   const at::Tensor columns = torch::tensor({1, 2, 0}, at::kLong);
+  return at::sparse_compressed_tensor(rows, columns, t.select(0, 0).narrow(0, 0, 3), {6, 8},
+                                      at::TensorOptions(at::kFloat).layout(at::kSparseCsr));
+}
+
+TEST_F(OutsideObjectsTest, LeaveNothingIfAnInnerScopeDropsThem) {
+  const at::Tensor x = leaf({6, 8});
   const CheckpointScope outer;
   const at::Tensor y = x.sin();
   at::Tensor unused;
   {
     const CheckpointScope inner;
-    unused =
-        at::sparse_compressed_tensor(rows, columns, y.sin().select(0, 0).narrow(0, 0, 3), {6, 8},
-                                     at::TensorOptions(at::kFloat).layout(at::kSparseCsr))
-            .to_dense();
+    unused = compressed(y.sin()).to_dense();
+  }
+}
+
+TEST_F(OutsideObjectsTest, LeaveNothingIfForwardFails) {
+  const auto saves = [](const PolicyContext&) { return CheckpointPolicy::PREFER_SAVE; };
+  for (const CheckpointOptions& options :
+       {CheckpointOptions{}, CheckpointOptions{.policy = saves},
+        CheckpointOptions{.determinism_check = DeterminismCheck::kValues},
+        CheckpointOptions{.replay = ReplayMode::kTape}}) {
+    for (const bool is_nested : {false, true}) {
+      const auto fails = [](const at::Tensor& t) -> at::Tensor {
+        const at::Tensor dense = (compressed(t.tanh()) * 2).to_dense().sin();
+        throw std::runtime_error("fails");
+      };
+      const auto outer = [&](const at::Tensor& t) { return checkpoint(options, fails, t.sin()); };
+      const at::Tensor x = leaf({6, 8});
+      EXPECT_THROW(is_nested ? checkpoint(options, outer, x) : checkpoint(options, fails, x),
+                   std::runtime_error);
+    }
   }
 }
 
