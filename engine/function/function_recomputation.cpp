@@ -60,13 +60,14 @@ class FunctionSession final : public SessionRecomputation {
                                 .stand_ins = std::move(stand_ins)});
   }
 
-  // lost: the error that says where the code left the trace, or null.
+  // lost: the error that says where the code left the trace, or null. Explains an error of the
+  // checks, and no other, such as of a memory budget.
   FilledSlots run_everything(const SlotRequest& request, FunctionReplay::StandIns stand_ins,
                              const std::exception_ptr& lost) {
     const auto replay = make_replay(request, /*follows_trace=*/false, std::move(stand_ins));
     try {
       replay->run();
-    } catch (const std::exception&) {
+    } catch (const CheckpointError&) {
       if (lost) {
         std::rethrow_exception(lost);
       }
