@@ -96,6 +96,8 @@ class ProvenanceMap {
 
   // The operator is about to run: records its targets.
   void note_writes(const OperatorCall& call, const Call& described, std::uint32_t origin);
+  // It has run, on other values than forward's.
+  void note_origin(std::span<const StorageId> targets, std::uint32_t origin);
   // The operator has run: records its results.
   void note_results(const OperatorCall& call, const Call& described, std::uint32_t origin);
   // An operator that makes views has run. Views of sparse and nested tensors have memory of unknown

@@ -37,6 +37,14 @@ void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
   }
 }
 
+void ProvenanceMap::note_origin(std::span<const StorageId> targets, std::uint32_t origin) {
+  for (const StorageId memory : targets) {
+    if (Entry* const entry = entry_of(memory)) {
+      entry->origin = std::min(entry->origin, origin);
+    }
+  }
+}
+
 void ProvenanceMap::note_results(const OperatorCall& call, const Call& described,
                                  std::uint32_t origin) {
   std::uint64_t ordinal = 0;

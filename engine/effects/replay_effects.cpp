@@ -13,6 +13,7 @@
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/operators/autograd_facts.h"
+#include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
@@ -133,6 +134,7 @@ void ReplayEffects::settle() {
     if (version_of(tensor) > untouched.version) {
       c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();
       counter.set_version(untouched.version);
+      memory_.note_counted_write(tensor);
     }
     if (edge_of(tensor) != untouched.edge) {
       torch::autograd::impl::set_gradient_edge(tensor, untouched.edge);
@@ -219,7 +221,7 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
     show_own_memory(call);
   }
   StorageIdList inputs;
-  const StorageIdList targets = unset_targets(call);
+  const StorageIdList targets = unset_.empty() ? StorageIdList() : written_memory(call);
   std::optional<std::string> stale = watch_ == nullptr ? std::nullopt : watch_->change();
   if (stale && watch_->changed_memory() != nullptr) {
     reads_.note_other(watch_->changed_memory(), *stale);
@@ -257,17 +259,6 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   reads_.note_operator(inputs, outputs, std::move(stale));
 }
 
-// Returns the memory that the operator writes to, if there is any uninitialised memory.
-StorageIdList ReplayEffects::unset_targets(const OperatorCall& call) const {
-  StorageIdList targets;
-  if (!unset_.empty()) {
-    for (const std::uint32_t index : call.traits.written(call.arguments())) {
-      append_storage_ids(call.argument(index), targets);
-    }
-  }
-  return targets;
-}
-
 void ReplayEffects::note_supplied(const OperatorCall& call) {
   settle();
   if (call.traits.undeclared) {
@@ -277,11 +268,7 @@ void ReplayEffects::note_supplied(const OperatorCall& call) {
 
 // Batch-norm in training saves its running statistics, but does not read them.
 void ReplayEffects::note_unused(const OperatorCall& call) {
-  StorageIdList unused;
-  for (const std::uint32_t index : call.traits.written(call.arguments())) {
-    append_storage_ids(call.argument(index), unused);
-  }
-  reads_.note_unused(unused);
+  reads_.note_unused(written_memory(call));
 }
 
 // As forward found them.

@@ -110,7 +110,6 @@ class ReplayEffects final : public OperatorInterceptor {
   void run_view(const OperatorCall& call);
   void run_inside(const OperatorCall& call);
   void note_writes_to_freed(const OperatorCall& call);
-  StorageIdList unset_targets(const OperatorCall& call) const;
   void note_unused(const OperatorCall& call);
   void give_statistics(const OperatorCall& call) const;
   void run_elsewhere(const OperatorCall& call, const std::vector<std::uint32_t>& outside);

@@ -11,7 +11,6 @@
 #include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/random_draw.h"
-#include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -115,6 +114,14 @@ std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
     hash = absl::HashOf(hash, fingerprint_of(argument));
   }
   return hash;
+}
+
+StorageIdList written_memory(const OperatorCall& call) {
+  StorageIdList memory;
+  for (const std::uint32_t index : call.traits.written(call.arguments())) {
+    append_storage_ids(call.argument(index), memory);
+  }
+  return memory;
 }
 
 bool refills(const OperatorTraits& traits, const at::Tensor& target) {

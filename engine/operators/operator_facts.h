@@ -12,6 +12,7 @@
 
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_traits.h"
+#include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
 
@@ -28,6 +29,9 @@ at::Generator generator_of(const OperatorCall& call);
 
 // Hashes the arguments' metadata: shapes and dtypes of tensors, numbers, strings, lists of them.
 std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
+
+// Returns the memory of the tensors that the operator is about to write to.
+StorageIdList written_memory(const OperatorCall& call);
 
 // Returns whether the operator gives the whole storage of its target new contents, which do not
 // depend on the earlier ones.

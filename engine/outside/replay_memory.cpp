@@ -34,7 +34,6 @@ void ReplayMemory::note_write(const OperatorTraits& traits, const at::Tensor& ta
   if (const auto own = own_.find(memory); own != own_.end()) {
     const bool is_filled = filled_.contains(memory);
     if (is_filled && !refills(traits, target)) {
-      own->second.version.bump();
       return;
     }
     own_.erase(own);  // a slot may hold what it was filled with
@@ -54,13 +53,18 @@ void ReplayMemory::note_write(const OperatorTraits& traits, const at::Tensor& ta
 }
 
 void ReplayMemory::copy_before_write(const at::Tensor& target) {
-  if (const auto own = own_.find(storage_id_of(target)); own != own_.end()) {
-    own->second.version.bump();
+  if (own_.contains(storage_id_of(target))) {
     return;
   }
   const at::NoGradGuard no_grad;
   const InterceptionScope unseen(nullptr);
   hide(target, hooks_internal::storage_bytes(target).clone());
+}
+
+void ReplayMemory::note_counted_write(const at::Tensor& target) {
+  if (const auto own = own_.find(storage_id_of(target)); own != own_.end()) {
+    own->second.version.bump();
+  }
 }
 
 void ReplayMemory::hide(const at::Tensor& target, at::Tensor bytes) {

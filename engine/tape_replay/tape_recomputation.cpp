@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "reprise/engine/errors.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape/tape_uses.h"
@@ -27,6 +28,7 @@ class TapeSession final : public SessionRecomputation {
   TapeSession(RegionRecord& record, Tape& tape, bool fills_region,
               std::shared_ptr<TapeRetention> retention)
       : record_(record),
+        tape_(tape),
         replay_(record, tape, retention.get()),
         fills_region_(fills_region),
         retention_(std::move(retention)) {
@@ -54,7 +56,7 @@ class TapeSession final : public SessionRecomputation {
       }
     };
     const auto start = std::chrono::steady_clock::now();
-    FilledSlots filled = replay_.fill(fills_region_ ? std::nullopt : request.asked, request.wants);
+    FilledSlots filled = fill_from_tape(request);
     if (retention_ != nullptr) {
       retention_->after_recomputed();
     }
@@ -69,9 +71,26 @@ class TapeSession final : public SessionRecomputation {
   void restart() override { replay_.restart_session(); }
 
  private:
+  FilledSlots fill_from_tape(const SlotRequest& request) {
+    if (fills_region_) {
+      try {
+        return replay_.fill(std::nullopt, request.wants);
+      } catch (const c10::Error&) {
+        // Perhaps of a tensor that only slots depend on for which nobody will ask. Other ranks
+        // would not repeat their transfers.
+        if (!request.asked || tape_.has_required) {
+          throw;
+        }
+        fills_region_ = false;
+      }
+    }
+    return replay_.fill(request.asked, request.wants);
+  }
+
   RegionRecord& record_;
+  const Tape& tape_;
   TapeReplay replay_;
-  const bool fills_region_;
+  bool fills_region_;
   const std::shared_ptr<TapeRetention> retention_;
 };
 

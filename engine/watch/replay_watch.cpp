@@ -75,20 +75,23 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     described.hash = ~described.hash;
   }
   compare_reads(call, described);
-  if (change_) {
-    origin = std::min(origin, new_origin(*change_, Keeping::kForbidden));
-  }
+  const StorageIdList targets = change_ ? written_memory(call) : StorageIdList();
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);
+  has_run_ = false;
   if (inside_) {
-    has_run_ = false;
     inside_->writes().start(call);
   }
   made_.note_writes(call, described, origin);
   inner_->intercept(call);
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
+  }
+  // Results that are supplied are forward's, unless the code asks for others.
+  if (change_ && (has_run_ || changed_memory_ != nullptr)) {
+    origin = std::min(origin, new_origin(*change_, Keeping::kForbidden));
+    made_.note_origin(targets, origin);
   }
   made_.note_results(call, described, origin);
   if (inside_) {

@@ -190,5 +190,31 @@ TEST_F(KeptContentsTest, ASparseTensorInAScopeInsideThatDependsOnAnotherMemberIs
               ThrowsMessage<MutationError>(HasSubstr("in other memory")));
 }
 
+// A tape that fills all of its slots at once fills the one that backward asks for, if another one
+// depends on a tensor that has changed.
+TEST_F(KeptContentsTest, MayChangeIfNobodyAsks) {
+  const at::Tensor x = leaf({4, 6});
+  const CheckpointOptions options[] = {
+      {.fill = TapeFill::kRegion},
+      {.early_stop = false},
+      {.fill = TapeFill::kRegion, .input_store = stores::packed({.min_bytes = 0})},
+      {.fill = TapeFill::kRegion, .input_store = stores::disk({.min_bytes = 0})}};
+  for (const CheckpointOptions& each : options) {
+    const at::Tensor state = at::ones({4, 6});
+    at::Tensor unused;
+    const auto code = [&](const at::Tensor& t) {
+      unused = t.exp() * state;
+      return t.sin().exp();
+    };
+    const at::Tensor y = in_scope(each, code, x);
+    state.add_(1);
+    expect_same_bits(torch::autograd::grad({y.sum()}, {x}),
+                     torch::autograd::grad({code(x).sum()}, {x}));
+    const at::Tensor z = in_scope(each, code, x);
+    state.add_(1);
+    EXPECT_THROW(torch::autograd::grad({z.sum() + unused.sum()}, {x}), c10::Error);
+  }
+}
+
 }  // namespace
 }  // namespace reprise::testing::kept_contents_test

@@ -236,6 +236,31 @@ TEST_F(LeftBehindTest, AStandInIsNotReadByTheNextRun) {
   }
 }
 
+// Nobody asks for what depends on the state. A replay under a policy that saves has forward's own
+// tensor, which exists.
+TEST_F(LeftBehindTest, AResultOfForwardsWhoseStateHasChangedIsNone) {
+  const at::Tensor x = leaf({4, 4});
+  for (const CheckpointOptions& options : kinds()) {
+    const at::Tensor state = at::ones({4, 4});
+    Tensors never_used;
+    const at::Tensor y = checkpoint(
+        options,
+        [&](const at::Tensor& t) {
+          const at::Tensor h = (t.exp() * state).add_(state);
+          const at::Tensor unused = h.sin();
+          if (!is_recomputing()) {
+            never_used = {h, unused};
+          }
+          return body(t).exp();
+        },
+        x);
+    state.add_(1);
+    const Tensors got = torch::autograd::grad({y.sum()}, {x});
+    expect_same_bits(got, torch::autograd::grad({body(x).exp().sum()}, {x}));
+    expect_same_bits(never_used, {x.exp() + 1, (x.exp() + 1).sin()});
+  }
+}
+
 TEST_F(LeftBehindTest, AnAverageInPlaceHappensOnce) {
   const at::Tensor average = at::zeros({4});
   expect_kept([&](const at::Tensor& x, Tensors& kept) {

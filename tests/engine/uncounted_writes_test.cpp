@@ -333,6 +333,41 @@ TEST(UncountedWritesOfStateTest, LeaveSavedStateAsInPlain) {
   }
 }
 
+// The same in one region, which reads the state once more afterwards.
+TEST(UncountedWritesOfStateTest, OfTheRegionItselfLeaveSavedStateAsInPlain) {
+  const auto gradients = [](const Form& form, bool draws, bool is_momentum) {
+    at::manual_seed(3);
+    const at::Tensor state = at::ones({6, 8}), other = at::ones({6, 8});
+    const at::Tensor x = at::randn({6, 8}).requires_grad_();
+    const auto code = [&](const at::Tensor& t) {
+      if (draws) {
+        state.bernoulli_(0.5);
+      } else {
+        state.copy_(t.detach() * 0.5);
+      }
+      const at::Tensor y = t.sin() * state;
+      {
+        const at::NoGradGuard no_grad;
+        at::_fused_sgd_({is_momentum ? other : state}, {y.detach().clone()},
+                        {is_momentum ? state : other}, 0.0, 0.9, 0.1, 0.0, false, false, false);
+      }
+      return y * state.clone();
+    };
+    const at::Tensor y = form(code, x);
+    const at::Tensor first = torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0];
+    return at::stack({first, torch::autograd::grad({y.sum()}, {x})[0], state, other});
+  };
+  for (const bool draws : {false, true}) {
+    for (const bool is_momentum : {false, true}) {
+      SCOPED_TRACE(c10::str(draws, is_momentum));
+      const at::Tensor plain = gradients(in_place, draws, is_momentum);
+      for (const Form& form : {Form(in_tape), Form(in_scope), Form(in_function)}) {
+        EXPECT_TRUE(bitwise_equal(gradients(form, draws, is_momentum), plain));
+      }
+    }
+  }
+}
+
 TEST(UncountedWriteMomentTest, OrdersMomentsAcrossTheirEnd) {
   using engine_internal::is_after;
   EXPECT_TRUE(is_after(2, 1));

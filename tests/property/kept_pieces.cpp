@@ -5,6 +5,7 @@
 // set_data(), results that nothing uses.
 #include <torch/torch.h>
 
+#include "reprise/engine/recomputing.h"
 #include "tests/property/piece.h"
 #include "tests/property/random_program.h"
 
@@ -222,7 +223,7 @@ class DataSwaps : public Piece {
 
 class Unused : public Piece {
  public:
-  explicit Unused(PieceRandom& random) : variant_(pick(random, 6)) {}
+  explicit Unused(PieceRandom& random) : variant_(pick(random, 7)) {}
 
   T run(const T& x, std::size_t /*call*/) override {
     const T h = x.mm(weight_);
@@ -246,6 +247,13 @@ class Unused : public Piece {
         at::sum_out(sum, h, 0);
         break;
       }
+      case 5: {
+        const T unused = h * state_;
+        if (!is_recomputing()) {
+          never_used_.push_back(unused);
+        }
+        break;
+      }
       default: {
         const auto [output, mean, rstd] = at::native_layer_norm(h, {6}, {}, {}, 1e-5);
         const T noise = at::empty_like(h).normal_();
@@ -255,9 +263,13 @@ class Unused : public Piece {
     return h.cos();
   }
 
+  void between_passes() override { state_.add_(1); }
+
  private:
   const std::size_t variant_;
   const T weight_ = parameter({6, 6});
+  const T state_ = buffer(at::ones({4, 6}));
+  std::vector<T> never_used_;  // with their graphs
 };
 
 }  // namespace kept_pieces

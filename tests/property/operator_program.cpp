@@ -129,6 +129,11 @@ bool has_two_forwards(Backward kind) {
          kind == Backward::kOfTheFirstFirst;
 }
 
+std::shared_ptr<Piece> made(const std::pair<Kind, std::uint64_t>& piece, bool is_plain = false) {
+  Random random(piece.second);
+  return make_piece(piece.first, random, is_plain);
+}
+
 void append_state(const World& world, Tensors& all) {
   append(all, world.kept());
   all.push_back(at::detail::getDefaultCPUGenerator().get_state());
@@ -214,12 +219,11 @@ OperatorProgram::OperatorProgram(std::uint64_t seed, const std::vector<Kind>& ki
   for (std::size_t i = 0; i < different; ++i) {
     pieces_.emplace_back(of_pieces[pick(random, of_pieces.size())], random());
   }
-  has_user_hooks_ = has_user_hooks_ && !has_piece(Kind::kSavedFirst) &&
-                    std::none_of(pieces_.begin(), pieces_.end(), [](const auto& piece) {
-                      Random of_piece(piece.second);
-                      return piece.first == Kind::kUncounted &&
-                             make_piece(piece.first, of_piece, false)->differs_in_hooks();
-                    });
+  has_user_hooks_ =
+      has_user_hooks_ && !has_piece(Kind::kSavedFirst) &&
+      std::none_of(pieces_.begin(), pieces_.end(), [](const auto& piece) {
+        return piece.first == Kind::kUncounted && operator_program::made(piece)->differs_in_hooks();
+      });
   // A backward inside a function region runs its code again: the rest of forward would find the
   // members swapped once more, and a term of the loss that was kept before it would be of the later
   // run, whose gradients are added in another order.
@@ -247,9 +251,8 @@ bool OperatorProgram::has_piece(Kind kind) const {
 
 World OperatorProgram::world(std::uint64_t seed, bool is_plain) const {
   World made(seed, {});
-  for (const auto& [kind, piece_seed] : pieces_) {
-    Random random(piece_seed);
-    made.pieces.push_back(make_piece(kind, random, is_plain));
+  for (const auto& piece : pieces_) {
+    made.pieces.push_back(operator_program::made(piece, is_plain));
   }
   return made;
 }
@@ -413,6 +416,9 @@ bool OperatorProgram::may_end_in_error(const Setting* setting, bool has_budget) 
   const bool runs_ahead = has_function && late_write_ && late_write_->has_backward();
   return std::any_of(pieces_.begin(), pieces_.end(), [&](const auto& piece) {
     const AllowedError allowed = row_of(piece.first).allowed_error;
+    if (allowed == AllowedError::kAnywhere && !operator_program::made(piece)->may_end_in_error()) {
+      return false;
+    }
     return allowed == AllowedError::kAnywhere || (piece.first == Kind::kWrappers && runs_ahead) ||
            (allowed == AllowedError::kInFunctions && has_function) ||
            (allowed == AllowedError::kInTapes && has_tape);

@@ -39,6 +39,8 @@ class Piece {
   // Returns whether saved-tensor hooks that copy change the result: a tape copies an input when its
   // region ends.
   virtual bool differs_in_hooks() const { return false; }
+  // Whether its kind's allowed error may come of this one.
+  virtual bool may_end_in_error() const { return true; }
   // What a forward adds to its loss beside its result, of its calls from `first` on. Or undefined.
   virtual at::Tensor auxiliary(std::size_t /*first*/) const { return {}; }
 

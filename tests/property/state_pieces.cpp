@@ -126,6 +126,7 @@ class Uncounted : public Piece {
   }
 
   bool differs_in_hooks() const override { return draws_; }
+  bool may_end_in_error() const override { return is_late_ || !draws_; }
 
   void between_passes() override {
     if (is_late_) {
