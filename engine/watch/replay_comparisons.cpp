@@ -85,6 +85,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
       changed_memory_ = change_ ? storage_id_of(tensor) : nullptr;
     } else if (version != reads[i].version) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
+      has_other_version_ = true;
     }
     const auto sample_now = [&] {
       return reads[i].is_of_elements ? sample_elements(tensor) : sample_wrapped(tensor);

@@ -46,6 +46,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   matched_.reset();
   change_.reset();
   changed_memory_ = nullptr;
+  has_other_version_ = false;
   if (traits.is_view) {
     const bool is_opaque = ProvenanceMap::views_opaque(call);
     inner_->intercept(call);
@@ -88,8 +89,9 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
   }
-  // Results that are supplied are forward's, unless the code asks for others.
-  if (change_ && (has_run_ || changed_memory_ != nullptr)) {
+  // Results that are supplied are forward's. But other memory may mean that the code asks for other
+  // results, and contents are compared at one read only.
+  if (change_ && (has_run_ || !has_other_version_)) {
     origin = std::min(origin, new_origin(*change_, Keeping::kForbidden));
     made_.note_origin(targets, origin);
   }

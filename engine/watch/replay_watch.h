@@ -152,6 +152,7 @@ class ReplayWatch final : public OperatorInterceptor {
   bool has_run_ = false;
   std::optional<std::string> change_;
   StorageId changed_memory_ = nullptr;
+  bool has_other_version_ = false;  // which change_ says
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   // By generator, each retained.
   absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;
