@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/function_replay.h"
@@ -172,6 +173,8 @@ class FunctionRecomputation final : public Recomputation {
 
  private:
   void add_inputs(const std::vector<at::Tensor>& arguments);
+  // Returns the memory that only slots have saved whose graphs are gone.
+  absl::flat_hash_set<StorageId> dropped_memory(const SlotSet& alive) const;
 
   RegionRecord& record_;
   const bool preserves_rng_;
@@ -198,9 +201,27 @@ void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments)
   }
 }
 
-void FunctionRecomputation::end_forward(const SlotSet&, bool may_pack) {
+absl::flat_hash_set<StorageId> FunctionRecomputation::dropped_memory(const SlotSet& alive) const {
+  absl::flat_hash_set<StorageId> dropped;
+  if (record_.is_read_in_forward) {
+    return dropped;  // by a backward inside, which each replay runs as well
+  }
+  for (const SlotId slot : alive.ids()) {
+    if (!alive[slot]) {
+      dropped.insert(record_.slots[slot].saved.memory());
+    }
+  }
+  for (const SlotId slot : alive.ids()) {
+    if (alive[slot] && !dropped.empty()) {
+      dropped.erase(record_.slots[slot].saved.memory());
+    }
+  }
+  return dropped;
+}
+
+void FunctionRecomputation::end_forward(const SlotSet& alive, bool may_pack) {
   if (recorder_) {  // first: what it lets go of is not there for the replay
-    recorder_->complete(may_pack, record_.stats.get());
+    recorder_->complete(dropped_memory(alive), may_pack, record_.stats.get());
     recorder_.reset();
   }
   std::vector<at::Generator> drawn;

@@ -208,7 +208,21 @@ void TraceRecorder::need_everything() {
   find_needed();
 }
 
-void TraceRecorder::complete(bool may_pack, RegionStats* stats) {
+// No backward will ask for what only the graphs of branches have saved that the code has dropped.
+void TraceRecorder::need_saved(const absl::flat_hash_set<StorageId>& dropped) {
+  for (const StorageId memory : dropped) {
+    if (const auto id = value_in(memory)) {
+      values_[*id].is_saved = false;
+    }
+  }
+  for (Value& value : values_) {
+    value.is_needed = value.is_needed || value.is_saved;
+  }
+}
+
+void TraceRecorder::complete(const absl::flat_hash_set<StorageId>& dropped, bool may_pack,
+                             RegionStats* stats) {
+  need_saved(dropped);
   note_final_versions();
   unkeep_what_pointers_wrote();
   frontier_.advance(/*is_over=*/true);

@@ -42,7 +42,7 @@ void TraceRecorder::note_frontier(TracedOperatorId index, c10::ArrayRef<c10::IVa
 
 at::Tensor TraceRecorder::replaceable(TracedValueId id) const {
   const Value& value = values_[id];
-  const bool may_be_needed = value.is_needed || has_unknown_parts_;
+  const bool may_be_needed = value.is_needed || value.is_saved || has_unknown_parts_;
   return may_be_needed || !may_release(value) ? at::Tensor() : kept(value)->alias;
 }
 

@@ -49,6 +49,7 @@ void TraceRecorder::note_saved(const at::Tensor& tensor) {
     std::vector<at::Tensor> parts;
     if (append_parts(tensor, parts)) {
       for (const at::Tensor& part : parts) {
+        need(storage_id_of(part));
         note_saved_memory(storage_id_of(part));
       }
     } else if (!value_in(storage_id_of(tensor))) {
@@ -59,7 +60,6 @@ void TraceRecorder::note_saved(const at::Tensor& tensor) {
 
 void TraceRecorder::note_saved_memory(StorageId memory) {
   if (const auto id = value_in(memory)) {
-    values_[*id].is_needed = true;
     values_[*id].is_saved = true;
   }
 }

@@ -45,6 +45,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/kept/kept_frontier.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/policy/decision_target.h"
@@ -107,9 +108,10 @@ class TraceRecorder final : public DecisionTarget,
   bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
   bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
 
-  // Forward has ended. may_pack: retained results may go to their store or to the surrounding
-  // hooks, which may throw. stats: is added to, unless null.
-  void complete(bool may_pack, RegionStats* stats);
+  // Forward has ended. dropped: memory of tensors that autograd has saved in graphs that are gone.
+  // may_pack: retained results may go to their store or to the surrounding hooks, which may throw.
+  // stats: is added to, unless null.
+  void complete(const absl::flat_hash_set<StorageId>& dropped, bool may_pack, RegionStats* stats);
 
  private:
   // Returns the operator that made the contents of the tensor's memory, if one of the region did.
@@ -127,7 +129,7 @@ class TraceRecorder final : public DecisionTarget,
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents the reuse of its address
     bool is_needed = false;
     std::optional<TracedOperatorId> last_reader;  // that needs it; none if it is needed at the end
-    bool is_saved = false;                        // by autograd
+    bool is_saved = false;                        // by autograd: is needed, unless it is dropped
     bool is_used = false;                         // by an operator, run again or not
     bool is_read = false;                         // by an operator that a replay may run
     bool has_earlier_reader = false;              // an operator that did so before a write
@@ -188,6 +190,7 @@ class TraceRecorder final : public DecisionTarget,
   bool is_cheap(TracedValueId id) const override;
   void drop_excess();
 
+  void need_saved(const absl::flat_hash_set<StorageId>& dropped);
   void need_dead_ends();
   void find_needed();
   bool has_hidden_writes() const;

@@ -5,6 +5,7 @@
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/recomputing.h"
+#include "reprise/policies/policies.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::testing::dropped_graphs_test {
@@ -59,6 +60,37 @@ TEST_F(DroppedGraphsTest, TakeNoMemoryInAReplay) {
   }
 }
 
+// The results that a policy saves go with the graph of the branch, also those that forward has read
+// since; the replay runs the branch's code.
+TEST_F(DroppedGraphsTest, TakeNoMemoryOfAPolicys) {
+  const at::Tensor x = leaf({64, 64});
+  const auto dropped = [](const at::Tensor& t) {
+    at::Tensor y = layers(t);
+    const at::Tensor scale = y.detach().mean();
+    y = layers(t * scale);
+    return y;
+  };
+  for (const PolicyHolder& policy :
+       {PolicyHolder(policies::save_everything()), PolicyHolder(policies::save_nothing())}) {
+    for (const DeterminismCheck check : {DeterminismCheck::kMetadata, DeterminismCheck::kNone}) {
+      const CheckpointOptions options{.policy = policy, .determinism_check = check};
+      const std::int64_t before = cpu_memory().current_bytes;
+      {
+        const at::Tensor plain = dropped(x);
+        const std::int64_t of_plain = cpu_memory().current_bytes - before;
+        const at::Tensor y = checkpoint(options, dropped, x);
+        EXPECT_LE(cpu_memory().current_bytes - before, 2 * of_plain);
+        for (const bool retain : {true, false}) {
+          expect_same_bits(torch::autograd::grad({y.sum()}, {x}, {}, retain),
+                           torch::autograd::grad({plain.sum()}, {x}, {}, retain));
+        }
+      }
+      EXPECT_LE(peak(x, [&] { gradients(checkpoint(options, dropped, x), {x}); }),
+                peak(x, [&] { gradients(dropped(x), {x}); }));
+    }
+  }
+}
+
 // Each backward in forward is one in a replay, whose graph must then be whole.
 TEST_F(DroppedGraphsTest, AreWholeIfABackwardInsideGoesThroughThem) {
   const auto code = [](const at::Tensor& t) {
@@ -68,7 +100,13 @@ TEST_F(DroppedGraphsTest, AreWholeIfABackwardInsideGoesThroughThem) {
   };
   const at::Tensor x = leaf({8, 8});
   const Tensors expected = gradients(code(x), {x});
-  expect_same_bits(gradients(checkpoint(code, x), {x}), expected);
+  for (const PolicyHolder& policy : {PolicyHolder{}, PolicyHolder(policies::save_everything()),
+                                     PolicyHolder(policies::save_nothing())}) {
+    for (const DeterminismCheck check : {DeterminismCheck::kMetadata, DeterminismCheck::kNone}) {
+      const CheckpointOptions options{.policy = policy, .determinism_check = check};
+      expect_same_bits(gradients(checkpoint(options, code, x), {x}), expected);
+    }
+  }
   const auto outer = [&](const at::Tensor& t) { return checkpoint(code, t.cos()).sin(); };
   expect_same_bits(gradients(checkpoint(outer, x), {x}), gradients(code(x.cos()).sin(), {x}));
 }
