@@ -22,6 +22,8 @@ namespace reprise::engine_internal {
 namespace {
 
 class TapeSession final : public SessionRecomputation {
+  using Reach = TapeReplay::Reach;
+
  public:
   // fills_region: fill all wanted slots at the first request.
   // retention: or null.
@@ -72,25 +74,35 @@ class TapeSession final : public SessionRecomputation {
 
  private:
   FilledSlots fill_from_tape(const SlotRequest& request) {
-    if (fills_region_) {
-      try {
-        return replay_.fill(std::nullopt, request.wants);
-      } catch (const c10::Error&) {
-        // Perhaps of a tensor that only slots depend on for which nobody will ask. Other ranks
-        // would not repeat their transfers.
-        if (!request.asked || tape_.has_required) {
-          throw;
-        }
-        fills_region_ = false;
+    const Reach reach = reach_now();
+    try {
+      return replay_.fill(request.asked, reach, request.wants);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;  // a memory budget's, say, which has ended the step
+    } catch (const c10::Error&) {
+      // Perhaps of a tensor that only slots depend on for which nobody will ask. Other ranks would
+      // not repeat their transfers.
+      if (!request.asked || reach == Reach::kSlot || tape_.has_required) {
+        throw;
       }
+      fills_asked_only_ = true;
     }
-    return replay_.fill(request.asked, request.wants);
+    return replay_.fill(request.asked, Reach::kSlot, request.wants);
+  }
+
+  Reach reach_now() const {
+    if (fills_asked_only_) {
+      return Reach::kSlot;
+    }
+    const Reach on_demand = tape_.is_planned ? Reach::kNode : Reach::kSlot;
+    return fills_region_ ? Reach::kRegion : on_demand;
   }
 
   RegionRecord& record_;
   const Tape& tape_;
   TapeReplay replay_;
-  bool fills_region_;
+  const bool fills_region_;
+  bool fills_asked_only_ = false;
   const std::shared_ptr<TapeRetention> retention_;
 };
 

@@ -32,7 +32,7 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
+FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Reach reach, Wants wants) {
   const bool has_grown =
       planned_in_.size() != tape_.operators.size() || slots_.size() != tape_.slots.size();
   if (!tape_.refilled.empty()) {
@@ -44,7 +44,7 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   }
   absl::Cleanup is_broken = [this] { generation_.reset(); };
   ++pass_;
-  const std::vector<SlotId> slots = slots_for(asked, wants);
+  const std::vector<SlotId> slots = slots_for(asked, reach, wants);
   const std::vector<TapeOperatorId> operators = plan(slots);
   if (tape_.is_planned) {
     note_repeated(operators, slots, wants);
@@ -78,9 +78,10 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Wants wants) {
   return std::exchange(filled_, {});
 }
 
-std::vector<SlotId> TapeReplay::slots_for(std::optional<SlotId> asked, Wants wants) const {
-  if (asked) {
-    return tape_.is_planned ? slots_of_node(*asked, wants) : std::vector<SlotId>{*asked};
+std::vector<SlotId> TapeReplay::slots_for(std::optional<SlotId> asked, Reach reach,
+                                          Wants wants) const {
+  if (asked && reach != Reach::kRegion) {
+    return reach == Reach::kNode ? slots_of_node(*asked, wants) : std::vector<SlotId>{*asked};
   }
   std::vector<SlotId> slots;
   for (const SlotId slot : tape_.slots.ids()) {

@@ -45,9 +45,12 @@ class TapeReplay {
   // Returns whether a slot's tensor is wanted.
   using Wants = absl::FunctionRef<bool(SlotId slot)>;
 
-  // Returns the tensors of the slot `asked`, or, without one, of all wanted slots, and of further
-  // wanted slots. Throws MutationError, DeterminismError, or an operator's exception.
-  FilledSlots fill(std::optional<SlotId> asked, Wants wants);
+  // The wanted slots that one call computes.
+  enum class Reach : std::uint8_t { kSlot, kNode, kRegion };
+  // Returns the tensors of the slot `asked` and of those in its reach, or, without one, of all
+  // wanted slots, and of further wanted slots. Throws MutationError, DeterminismError, or an
+  // operator's exception.
+  FilledSlots fill(std::optional<SlotId> asked, Reach reach, Wants wants);
 
   // Adds the values that this session holds. Between two calls, or inside one.
   void add_holdings(TapeEviction& eviction);
@@ -83,7 +86,7 @@ class TapeReplay {
   };
 
   void restart(Wants wants);
-  std::vector<SlotId> slots_for(std::optional<SlotId> asked, Wants wants) const;
+  std::vector<SlotId> slots_for(std::optional<SlotId> asked, Reach reach, Wants wants) const;
   std::vector<TapeOperatorId> plan(const std::vector<SlotId>& slots);
   void plan_transfers(std::vector<TapeOperatorId>& operators);
   void find_refilled();
