@@ -102,23 +102,24 @@ bool TraceRecorder::is_cheap(TracedValueId id) const {
 }
 
 // With what autograd would not retain, such as results that the region's code may have read through
-// a pointer, the retained results may exceed what the region has dropped.
+// a pointer, the retained results may exceed what the region has dropped. A replay that computes a
+// released one may need others, which are retained still.
 void TraceRecorder::drop_excess() {
-  std::vector<TracedValueId> extra;
-  for (const TracedValueId id : values_.ids()) {
-    const Value& value = values_[id];
-    if (value.is_saved || kept(value) == nullptr) {
-      continue;
-    }
-    if (!value.is_needed) {
-      *kept(value) = {};
-    } else if (may_drop(id)) {
-      extra.push_back(id);
-    }
-  }
-  if (frontier_.drop_excess(std::move(extra))) {
+  while (frontier_.drop_excess(beyond_saved())) {
     find_needed();
   }
+}
+
+// Returns the retained values that a replay needs and autograd has not saved.
+std::vector<TracedValueId> TraceRecorder::beyond_saved() const {
+  std::vector<TracedValueId> beyond;
+  for (const TracedValueId id : values_.ids()) {
+    const Value& value = values_[id];
+    if (value.is_needed && !value.is_saved && kept(value) != nullptr && may_drop(id)) {
+      beyond.push_back(id);
+    }
+  }
+  return beyond;
 }
 
 // If the value is needed after all, replays run its creator and its writers.

@@ -189,6 +189,7 @@ class TraceRecorder final : public DecisionTarget,
   bool may_drop(TracedValueId id) const override;
   bool is_cheap(TracedValueId id) const override;
   void drop_excess();
+  std::vector<TracedValueId> beyond_saved() const;
 
   void need_saved(const absl::flat_hash_set<StorageId>& dropped);
   void need_dead_ends();

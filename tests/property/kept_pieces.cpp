@@ -223,7 +223,7 @@ class DataSwaps : public Piece {
 
 class Unused : public Piece {
  public:
-  explicit Unused(PieceRandom& random) : variant_(pick(random, 7)) {}
+  explicit Unused(PieceRandom& random) : variant_(pick(random, 8)) {}
 
   T run(const T& x, std::size_t /*call*/) override {
     const T h = x.mm(weight_);
@@ -254,6 +254,9 @@ class Unused : public Piece {
         }
         break;
       }
+      case 6:  // by a mask that is written in place
+        static_cast<void>(at::combinations(h.select(0, 0), 2).prod(1).sin());
+        break;
       default: {
         const auto [output, mean, rstd] = at::native_layer_norm(h, {6}, {}, {}, 1e-5);
         const T noise = at::empty_like(h).normal_();
