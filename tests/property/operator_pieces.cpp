@@ -14,6 +14,9 @@
 #include <thread>
 #include <tuple>
 
+#include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/slab_store.h"
+#include "reprise/hooks/store_guard.h"
 #include "tests/property/piece.h"
 #include "tests/property/random_program.h"
 
@@ -105,14 +108,33 @@ class OneBuffer : public Piece {
   const std::size_t variant_;
 };
 
-// Saves memory that the operator fills afterwards, large enough for a store to take its time.
+// Saves memory that the operator fills afterwards, large enough for a store to take its time: one
+// of the program's, or one around the operator alone.
 class SavedFirst : public Piece {
  public:
+  SavedFirst(PieceRandom& random, bool is_plain) : store_(random_store(random, is_plain)) {}
+
   T run(const T& x, std::size_t /*call*/) override {
+    std::optional<StoreGuard> guard;
+    if (store_) {
+      guard.emplace(store_);
+    }
     const T large = x.repeat({64, 64});
     return at::rrelu(large.sin(), 0.1, 0.4, true).narrow(0, 100, 4).narrow(1, 100, 6) +
            large.mean();
   }
+
+ private:
+  static std::shared_ptr<ActivationStore> random_store(PieceRandom& random, bool is_plain) {
+    const std::size_t variant = pick(random, 4);
+    if (is_plain || variant == 0) {
+      return nullptr;
+    }
+    const auto disk = stores::disk({.min_bytes = 0});
+    return variant == 1 ? disk : variant == 2 ? stores::slab({}) : stores::packed({}) | disk;
+  }
+
+  const std::shared_ptr<ActivationStore> store_;
 };
 
 class OddTensors : public Piece {
@@ -215,7 +237,7 @@ class Threads : public Piece {
 
 }  // namespace operator_pieces
 
-std::shared_ptr<Piece> operators_piece(Kind kind, PieceRandom& random) {
+std::shared_ptr<Piece> operators_piece(Kind kind, PieceRandom& random, bool is_plain) {
   switch (kind) {
     case Kind::kSameArgument:
       return std::make_shared<operator_pieces::SameArgument>(random);
@@ -224,7 +246,7 @@ std::shared_ptr<Piece> operators_piece(Kind kind, PieceRandom& random) {
     case Kind::kOneBuffer:
       return std::make_shared<operator_pieces::OneBuffer>(random);
     case Kind::kSavedFirst:
-      return std::make_shared<operator_pieces::SavedFirst>();
+      return std::make_shared<operator_pieces::SavedFirst>(random, is_plain);
     default:
       return std::make_shared<operator_pieces::OddTensors>(random);
   }

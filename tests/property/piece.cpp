@@ -70,7 +70,7 @@ std::shared_ptr<Piece> make_piece(Kind kind, PieceRandom& random, bool is_plain)
     case Kind::kForeignThreads:
       return threads_piece(random, kind == Kind::kThreads);
     default:
-      return operators_piece(kind, random);
+      return operators_piece(kind, random, is_plain);
   }
 }
 

@@ -92,7 +92,7 @@ std::shared_ptr<Piece> outside_pointers_piece(PieceRandom& random);
 std::shared_ptr<Piece> read_back_piece(PieceRandom& random);
 std::shared_ptr<Piece> layers_with_state_piece(PieceRandom& random);
 std::shared_ptr<Piece> uncounted_piece(PieceRandom& random);
-std::shared_ptr<Piece> operators_piece(Kind kind, PieceRandom& random);
+std::shared_ptr<Piece> operators_piece(Kind kind, PieceRandom& random, bool is_plain);
 std::shared_ptr<Piece> wrappers_piece(PieceRandom& random);
 std::shared_ptr<Piece> threads_piece(PieceRandom& random, bool inherits);
 
