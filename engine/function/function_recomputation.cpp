@@ -173,7 +173,7 @@ class FunctionRecomputation final : public Recomputation {
 
  private:
   void add_inputs(const std::vector<at::Tensor>& arguments);
-  // Returns the memory that only slots have saved whose graphs are gone.
+  // Returns the memory of tensors saved only in graphs that are gone.
   absl::flat_hash_set<StorageId> dropped_memory(const SlotSet& alive) const;
 
   RegionRecord& record_;
