@@ -44,8 +44,8 @@ class ReplayMemory {
   // The same for a tensor of forward's, which forward still reads: from now on the replay sees a
   // copy of its memory.
   void copy_before_write(const at::Tensor& target);
-  // The operator that has written to `target` has counted the write: so does the replay's memory.
-  // Not all operators do: what was saved before then has the new contents, as in plain autograd.
+  // An operator has written to `target`, and counted the write: the replay's memory counts it too.
+  // After an uncounted write, tensors saved before have the new contents, as in plain autograd.
   void note_counted_write(const at::Tensor& target);
   // An operator is about to write to memory that the replay has made.
   void note_write_inside(StorageId memory) {

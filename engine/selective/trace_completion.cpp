@@ -208,7 +208,7 @@ void TraceRecorder::need_everything() {
   find_needed();
 }
 
-// No backward will ask for what only the graphs of branches have saved that the code has dropped.
+// No backward asks for values saved only in dropped graphs.
 void TraceRecorder::need_saved(const absl::flat_hash_set<StorageId>& dropped) {
   for (const StorageId memory : dropped) {
     if (const auto id = value_in(memory)) {

@@ -102,20 +102,20 @@ bool TraceRecorder::is_cheap(TracedValueId id) const {
 }
 
 // With what autograd would not retain, such as results that the region's code may have read through
-// a pointer, the retained results may exceed what the region has dropped. A replay that computes a
-// released one may need others, which are retained still.
+// a pointer, the retained results may exceed the saved tensors that the region drops. A replay may
+// compute a released result from other retained results, so all of these stay until their turn.
 void TraceRecorder::drop_excess() {
   while (frontier_.drop_excess(beyond_saved())) {
     find_needed();
   }
 }
 
-// Returns the retained values that a replay needs and autograd has not saved.
+// Returns retained values needed by a replay, and not saved by autograd.
 std::vector<TracedValueId> TraceRecorder::beyond_saved() const {
   std::vector<TracedValueId> beyond;
   for (const TracedValueId id : values_.ids()) {
     const Value& value = values_[id];
-    if (value.is_needed && !value.is_saved && kept(value) != nullptr && may_drop(id)) {
+    if (value.is_needed && !value.is_saved && kept(value) != nullptr) {
       beyond.push_back(id);
     }
   }

@@ -80,8 +80,8 @@ class TapeSession final : public SessionRecomputation {
     } catch (const c10::OutOfMemoryError&) {
       throw;  // a memory budget's, say, which has ended the step
     } catch (const c10::Error&) {
-      // Perhaps of a tensor that only slots depend on for which nobody will ask. Other ranks would
-      // not repeat their transfers.
+      // The cause may concern other slots alone, for which nobody will ask. Transfers must not be
+      // repeated: other ranks would not repeat theirs.
       if (!request.asked || reach == Reach::kSlot || tape_.has_required) {
         throw;
       }
