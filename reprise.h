@@ -26,7 +26,6 @@
 #include "reprise/engine/apply_checkpointing.h"
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_options.h"
-#include "reprise/engine/checkpoint_options_builder.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/checkpoint_sequential.h"
 #include "reprise/engine/cpu_memory.h"

@@ -89,12 +89,6 @@ enum class ReplayMode : std::uint8_t {
   kTape,
 };
 
-// For tape replays: the values that are computed when backward first asks for a saved tensor.
-enum class TapeFill : std::uint8_t {
-  kOnDemand,  // what the tensor depends on
-  kRegion,    // all that are wanted of the region
-};
-
 struct CheckpointOptions {
   // Shown in error messages, profiler ranges and `memory_report()`. Empty: "region #N".
   std::string name = {};
@@ -106,8 +100,6 @@ struct CheckpointOptions {
 
   // See above. Ignored by `CheckpointScope`, which always has a tape.
   ReplayMode replay = ReplayMode::kFunction;
-  // For tapes only.
-  TapeFill fill = TapeFill::kOnDemand;
 
   // Runs a call plainly whose tensor arguments, at any nesting, have fewer bytes together: a
   // sequence too short to be worth a recomputation. Must not be negative. A `CheckpointScope` has
@@ -123,7 +115,8 @@ struct CheckpointOptions {
   // that precede a saved tensor have run. Turn it off if the region's code catches every exception
   // (`catch (...)`) and must not be cut short, if it calls operators through a `noexcept` function,
   // or if ranks save different tensors after a collective: without it a recomputation runs all
-  // collectives. `EarlyStopGuard` overrides it. A tape replay without it uses `TapeFill::kRegion`.
+  // collectives. `EarlyStopGuard` overrides it. Without it, a tape
+  // replay computes all wanted tensors of its region at the first request.
   bool early_stop = true;
 
   DeterminismCheck determinism_check = DeterminismCheck::kMetadata;

@@ -52,7 +52,7 @@ SlotSet slots_of_custom_functions(const RegionRecord& record) {
 }
 
 void StopBeforeOperator::start(OperatorInterceptor& next) {
-  next_ = &next;
+  set_next(&next);
   backward_ = hooks_internal::current_backward();
 }
 
@@ -69,7 +69,7 @@ void StopBeforeOperator::intercept(const OperatorCall& call) {
   if (is_behind_the_save(call) && replay_.on_operator()) {
     return throw_early_stop(&replay_);
   }
-  next_->intercept(call);
+  pass_on(call);
 }
 
 }  // namespace reprise::engine_internal

@@ -14,7 +14,7 @@
 
 #include "reprise/base/export.h"
 #include "reprise/engine/checks/slot_id.h"
-#include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/chained_interceptor.h"
 #include "reprise/engine/recomputation/region_record.h"
 
 namespace reprise::engine_internal {
@@ -71,9 +71,10 @@ SlotSet slots_of_custom_functions(const RegionRecord& record);
 // is a collective. Others run: a destructor may call them, without grad mode for instance, and
 // lets no exception out. Operators of a backward inside the region run as well: LibTorch would
 // leave its nodes behind.
-class StopBeforeOperator final : public OperatorInterceptor {
+class StopBeforeOperator final : public ChainedInterceptor {
  public:
-  explicit StopBeforeOperator(FunctionReplay& replay) : replay_(replay) {}
+  explicit StopBeforeOperator(FunctionReplay& replay)
+      : ChainedInterceptor(nullptr), replay_(replay) {}
 
   // next: the interceptor that runs the operators.
   void start(OperatorInterceptor& next);
@@ -82,20 +83,11 @@ class StopBeforeOperator final : public OperatorInterceptor {
 
   // Throws EarlyStop.
   void intercept(const OperatorCall& call) override;
-  void settle() override { next_->settle(); }
-  void note_recomputed(const at::Tensor& tensor, const void* saved,
-                       std::uint64_t provenance) override {
-    next_->note_recomputed(tensor, saved, provenance);
-  }
-  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override {
-    return next_->state_before(call, argument);
-  }
 
  private:
   bool is_behind_the_save(const OperatorCall& call) const;
 
   FunctionReplay& replay_;
-  OperatorInterceptor* next_ = nullptr;
   int backward_ = -1;                          // in which the replay runs
   std::optional<std::uint64_t> node_at_save_;  // the number of autograd's next node then
 };

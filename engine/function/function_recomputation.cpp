@@ -11,8 +11,7 @@
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/operators/storage_id.h"
-#include "reprise/engine/selective/selective_forward.h"
-#include "reprise/engine/selective/trace_recorder.h"
+#include "reprise/engine/tape_recording/function_recorder.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -26,7 +25,7 @@ class FunctionSession final : public SessionRecomputation {
     std::exception_ptr lost;
     FunctionReplay::StandIns stand_ins;
     {
-      const auto replay = make_replay(request, /*follows_trace=*/true, {});
+      const auto replay = make_replay(request, /*follows_tape=*/true, {});
       try {
         replay->run();
         stand_ins = replay->left_stand_ins();
@@ -35,15 +34,15 @@ class FunctionSession final : public SessionRecomputation {
         }
       } catch (const std::exception&) {  // also of code that what it saved has misled
         stand_ins = replay->left_stand_ins();
-        const bool may_be_misled = replay->has_lost_trace() || !stand_ins.empty();
-        if (!replay->may_run_without_trace() || !may_be_misled) {
+        const bool may_be_misled = replay->has_lost_tape() || !stand_ins.empty();
+        if (!replay->may_run_without_tape() || !may_be_misled) {
           throw;
         }
-        lost = std::current_exception();
+        lost = replay->may_explain() ? std::current_exception() : nullptr;
       }
     }
     if (record_.forward_completed) {
-      function_.trace->run_everything();
+      function_.tape->run_everything();
     }
     return run_everything(request, std::move(stand_ins), lost);
   }
@@ -51,21 +50,21 @@ class FunctionSession final : public SessionRecomputation {
   void restart() override {}  // each replay computes all slots that are wanted
 
  private:
-  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request, bool follows_trace,
+  std::shared_ptr<FunctionReplay> make_replay(const SlotRequest& request, bool follows_tape,
                                               FunctionReplay::StandIns stand_ins) {
     return std::make_shared<FunctionReplay>(
         record_, function_, request.all(),
         FunctionReplay::Options{.asked = request.asked,
                                 .is_last = request.is_last,
-                                .follows_trace = follows_trace,
+                                .follows_tape = follows_tape,
                                 .stand_ins = std::move(stand_ins)});
   }
 
-  // lost: the error that says where the code left the trace, or null. Explains an error of the
+  // lost: the error that says where the code left the tape, or null. Explains an error of the
   // checks, and no other, such as of a memory budget.
   FilledSlots run_everything(const SlotRequest& request, FunctionReplay::StandIns stand_ins,
                              const std::exception_ptr& lost) {
-    const auto replay = make_replay(request, /*follows_trace=*/false, std::move(stand_ins));
+    const auto replay = make_replay(request, /*follows_tape=*/false, std::move(stand_ins));
     try {
       replay->run();
     } catch (const CheckpointError&) {
@@ -84,34 +83,35 @@ class FunctionSession final : public SessionRecomputation {
 // Members are made in this order and destroyed in the reverse order.
 class FunctionRecording final : public ForwardRecording {
  public:
-  FunctionRecording(FunctionRecord& function, TraceRecorder* recorder,
-                    std::shared_ptr<Policy> policy, const std::string& region, bool preserves_rng,
-                    PolicyRegion* enclosing) {
+  FunctionRecording(FunctionRecord& function, std::shared_ptr<Policy> policy,
+                    const std::string& region, bool preserves_rng, PolicyRegion* enclosing) {
     if (function.watched) {
       watch_.emplace(*function.watched, InterceptionScope::current());
       watching_.emplace(&*watch_);
     }
-    if (recorder != nullptr) {
-      selective_.emplace(*recorder, std::move(policy), region, preserves_rng,
-                         InterceptionScope::current(), enclosing);
-      selecting_.emplace(&*selective_);
+    if (function.tape) {
+      recorder_.emplace(*function.tape, *function.watched, std::move(policy), region, preserves_rng,
+                        InterceptionScope::current(), enclosing);
+      recording_.emplace(&*recorder_);
     }
   }
 
   PolicyRegion* policy_region() override {
-    return selective_ ? &selective_->policy_region() : nullptr;
+    return recorder_ ? &recorder_->policy_region() : nullptr;
   }
+  // Null without a policy.
+  FunctionRecorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
 
   void stop() override {
-    selecting_.reset();
+    recording_.reset();
     watching_.reset();
   }
 
  private:
   std::optional<ForwardWatch> watch_;
   std::optional<InterceptionScope> watching_;
-  std::optional<SelectiveForward> selective_;
-  std::optional<InterceptionScope> selecting_;
+  std::optional<FunctionRecorder> recorder_;
+  std::optional<InterceptionScope> recording_;
 };
 
 class FunctionRecomputation final : public Recomputation {
@@ -121,21 +121,18 @@ class FunctionRecomputation final : public Recomputation {
       : record_(record), preserves_rng_(entry.options.preserve_rng_state) {
     function_.code = std::move(code);
     if (entry.asks_policy) {
-      function_.trace = std::make_unique<OperatorTrace>(entry.options.allow_cache_entry_mutation,
-                                                        entry.through_hooks);
-      recorder_.emplace(*function_.trace);
+      function_.tape = std::make_unique<FunctionTape>(entry.options.allow_cache_entry_mutation,
+                                                      entry.through_hooks);
     }
     add_inputs(arguments);
   }
 
   std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
                                                   PolicyRegion* enclosing) override {
-    if (recorder_) {
-      recorder_->begin(enclosing);
-    }
-    return std::make_unique<FunctionRecording>(function_, recorder_ ? &*recorder_ : nullptr,
-                                               std::move(policy), record_.name, preserves_rng_,
-                                               enclosing);
+    auto recording = std::make_unique<FunctionRecording>(function_, std::move(policy), record_.name,
+                                                         preserves_rng_, enclosing);
+    recorder_ = recording->recorder();
+    return recording;
   }
 
   // All ranks replay transfers alike.
@@ -144,13 +141,18 @@ class FunctionRecomputation final : public Recomputation {
   }
 
   SlotProvenance locate(const at::Tensor& tensor, bool /*is_input*/) override {
-    if (recorder_) {
-      recorder_->note_saved(tensor);
+    if (is_recorded()) {
+      place_of_next_ = recorder_->slot(tensor);
+    } else if (recorder_ != nullptr) {
+      recorder_->note_saved_elsewhere(tensor);
     }
     return function_.watched ? function_.watched->of_slot(tensor) : SlotProvenance{};
   }
 
   void add_slot(SlotId slot, const at::Tensor&) override {
+    if (recorder_ != nullptr) {
+      function_.tape->tape.slots.push_back(is_recorded() ? place_of_next_ : Tape::Tensor{});
+    }
     if (function_.watched && function_.watched->has_new_transfer) {
       function_.watched->has_new_transfer = false;
       function_.slot_behind_transfers = slot;
@@ -173,13 +175,14 @@ class FunctionRecomputation final : public Recomputation {
 
  private:
   void add_inputs(const std::vector<at::Tensor>& arguments);
-  // Returns the memory of tensors saved only in graphs that are gone.
-  absl::flat_hash_set<StorageId> dropped_memory(const SlotSet& alive) const;
+  // False for a tensor that a backward inside the region saves on another thread.
+  bool is_recorded() const { return recorder_ != nullptr && recorder_->is_on_its_thread(); }
 
   RegionRecord& record_;
   const bool preserves_rng_;
   FunctionRecord function_;
-  std::optional<TraceRecorder> recorder_;  // in forward
+  FunctionRecorder* recorder_ = nullptr;  // in forward, under a policy
+  Tape::Tensor place_of_next_;            // from locate() to add_slot(), on the recorder's thread
 };
 
 // The same tensor passed twice is one input, so that it is one tensor in the replay as well.
@@ -195,34 +198,18 @@ void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments)
     }
   }
   function_.inputs = RegionInput::keep_all(distinct, record_.input_store, record_.name);
-  if (record_.check != DeterminismCheck::kNone) {
+  if (record_.check != DeterminismCheck::kNone || function_.tape) {
     function_.watched =
         std::make_unique<WatchedForward>(distinct, record_.copied_state_limit_bytes);
   }
 }
 
-absl::flat_hash_set<StorageId> FunctionRecomputation::dropped_memory(const SlotSet& alive) const {
-  absl::flat_hash_set<StorageId> dropped;
-  if (record_.is_read_in_forward) {
-    return dropped;  // by a backward inside, which each replay runs as well
-  }
-  for (const SlotId slot : alive.ids()) {
-    if (!alive[slot]) {
-      dropped.insert(record_.slots[slot].saved.memory());
-    }
-  }
-  for (const SlotId slot : alive.ids()) {
-    if (alive[slot] && !dropped.empty()) {
-      dropped.erase(record_.slots[slot].saved.memory());
-    }
-  }
-  return dropped;
-}
-
 void FunctionRecomputation::end_forward(const SlotSet& alive, bool may_pack) {
-  if (recorder_) {  // first: what it lets go of is not there for the replay
-    recorder_->complete(dropped_memory(alive), may_pack, record_.stats.get());
-    recorder_.reset();
+  if (recorder_ != nullptr) {  // first: what it lets go of is not there for the replay
+    // A backward inside has read slots of dropped graphs, perhaps, which each replay runs as well.
+    const SlotSet all(alive.size(), true);
+    std::exchange(recorder_, nullptr)
+        ->complete(record_.is_read_in_forward ? all : alive, may_pack, record_.stats.get());
   }
   std::vector<at::Generator> drawn;
   if (function_.watched) {
@@ -242,23 +229,20 @@ void FunctionRecomputation::end_forward(const SlotSet& alive, bool may_pack) {
 }
 
 bool FunctionRecomputation::has_stored() const {
-  const auto kept = function_.trace ? function_.trace->kept() : nullptr;
-  const auto is_stored = [](const KeptResult& result) { return result.stored != nullptr; };
-  return kept && std::any_of(kept->begin(), kept->end(), [&](const auto& entry) {
-           return std::any_of(entry.second.begin(), entry.second.end(), is_stored);
+  const auto saved = function_.tape ? function_.tape->saved() : nullptr;
+  return saved && std::any_of(saved->begin(), saved->end(), [](const auto& entry) {
+           return entry.second.kept.stored != nullptr;
          });
 }
 
 void FunctionRecomputation::append_stored(
     std::vector<std::shared_ptr<StoredTensor>>& stored) const {
-  const auto kept = function_.trace ? function_.trace->kept() : nullptr;
-  if (!kept) {
+  const auto saved = function_.tape ? function_.tape->saved() : nullptr;
+  if (!saved) {
     return;
   }
-  for (const TracedOperatorId index : sorted_keys(*kept)) {
-    for (const KeptResult& result : kept->at(index)) {
-      stored.push_back(result.stored);
-    }
+  for (const TapeValueId value : sorted_keys(*saved)) {
+    stored.push_back(saved->at(value).kept.stored);
   }
 }
 

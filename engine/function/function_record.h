@@ -12,7 +12,7 @@
 #include "reprise/engine/callable/region_code.h"
 #include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/kept/region_input.h"
-#include "reprise/engine/selective/operator_trace.h"
+#include "reprise/engine/tape/function_tape.h"
 #include "reprise/engine/watch/watched_forward.h"
 
 namespace reprise::engine_internal {
@@ -21,8 +21,8 @@ struct FunctionRecord {
   std::unique_ptr<RegionCode> code;
   std::vector<RegionInput> inputs;             // each tensor once
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
-  std::unique_ptr<WatchedForward> watched;     // null if nothing is checked
-  std::unique_ptr<OperatorTrace> trace;        // null without a policy
+  std::unique_ptr<WatchedForward> watched;     // null without a policy, if nothing is checked
+  std::unique_ptr<FunctionTape> tape;          // null without a policy
   // The first slot behind all transfers that forward ran in front of a slot: see Note [Transfers].
   SlotId slot_behind_transfers{0};
 };

@@ -79,7 +79,7 @@ FunctionReplay::FunctionReplay(RegionRecord& record, FunctionRecord& function, S
 }
 
 // Each saved tensor is compared by its origin then.
-bool FunctionReplay::may_run_without_trace() const {
+bool FunctionReplay::may_run_without_tape() const {
   return record_.check == DeterminismCheck::kMetadata || record_.check == DeterminismCheck::kValues;
 }
 
@@ -128,8 +128,8 @@ FunctionReplay::Saved FunctionReplay::note_save(const at::Tensor& tensor, const 
   const MutexLock lock(mutex_);
   const bool stops = saving_.fetch_sub(1) == 1 && may_be_last;
   stopped_ = stopped_ || stops;
-  if (stops && selective_ && is_own_thread) {
-    selective_->stop();
+  if (stops && follower_ && is_own_thread) {
+    follower_->stop();
   }
   return {.is_last = stops, .may_be_read = is_wanted || may_be_read(slot)};
 }
@@ -144,7 +144,7 @@ bool FunctionReplay::keep(SlotId slot, RecomputedTensor* value) {
   if (value != nullptr) {
     values_[slot] = std::move(*value);
   }
-  return record_.early_stop && (has_enough(slot) || has_lost_trace());
+  return record_.early_stop && (has_enough(slot) || has_lost_tape());
 }
 
 std::optional<SlotId> FunctionReplay::next_slot(const at::Tensor& tensor) {
@@ -209,8 +209,8 @@ bool FunctionReplay::on_operator() {
     const MutexLock lock(mutex_);
     stopped_ = true;
   }
-  if (selective_) {
-    selective_->stop();
+  if (follower_) {
+    follower_->stop();
   }
   return true;
 }
@@ -264,8 +264,8 @@ void FunctionReplay::run() {
   const std::vector<at::Tensor> inputs = restore_inputs();
   checks_.start(inputs);
   run_region(inputs);
-  if (selective_) {
-    selective_->check();
+  if (follower_) {
+    follower_->check();
   }
   while (inputs_inside_.contains(SlotId(count_.load()))) {
     count_.fetch_add(1);
@@ -335,10 +335,12 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     replayed_inputs_.end();
   };
   OperatorInterceptor* interceptor = &effects_;
-  if (function_.trace && options_.follows_trace && !function_.trace->runs_everything()) {
-    const bool is_last = options_.is_last && function_.trace->is_complete;  // forward has ended
-    interceptor = &selective_.emplace(*function_.trace, is_last, may_run_without_trace(),
-                                      record_.name, effects_, record_.stats.get());
+  if (function_.tape && options_.follows_tape && !function_.tape->runs_everything()) {
+    const bool is_last = options_.is_last && function_.tape->is_complete();  // forward has ended
+    interceptor = &follower_.emplace(
+        *function_.tape,
+        TapeFollower::Options{.is_last = is_last, .may_lose_tape = may_run_without_tape()},
+        record_.name, *watch_, effects_, record_.stats.get());
   }
   if (watch_) {
     effects_.reserve(inputs.size() + function_.watched->operators.size());

@@ -28,9 +28,9 @@
 #include "reprise/engine/function/input_slots.h"
 #include "reprise/engine/function/replay_checks.h"
 #include "reprise/engine/function/replayed_inputs.h"
+#include "reprise/engine/function/tape_follower.h"
 #include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/recomputation/recomputation.h"
-#include "reprise/engine/selective/selective_replay.h"
 #include "reprise/engine/watch/replay_watch.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
@@ -45,7 +45,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   struct Options {
     std::optional<SlotId> asked;  // see SlotRequest
     bool is_last;                 // likewise
-    bool follows_trace;           // of the region's policy; otherwise all operators run
+    bool follows_tape;            // of the region's policy; otherwise all operators run
     StandIns stand_ins = {};      // of an earlier run, which exist outside: must not be read
   };
 
@@ -59,12 +59,13 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   // After run(): the memory of tensors that stand for results and exist outside. See
   // Note [Stand-ins].
   StandIns left_stand_ins() const {
-    return record_.forward_completed && selective_ ? selective_->left_stand_ins() : StandIns();
+    return record_.forward_completed && follower_ ? follower_->left_stand_ins() : StandIns();
   }
   // Whether the code may run again without the trace of its policy, and whether it has run other
   // operators than forward under its policy, so that run() throws.
-  bool may_run_without_trace() const;
-  bool has_lost_trace() const { return selective_ && selective_->has_lost_trace(); }
+  bool may_run_without_tape() const;
+  bool has_lost_tape() const { return follower_ && follower_->has_lost_tape(); }
+  bool may_explain() const { return !follower_ || follower_->may_explain(); }
 
   // Returns the tensor of each wanted slot that the checks do not withhold, after run().
   FilledSlots take_values();
@@ -132,7 +133,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   ReplayEffects effects_;
   ReplayChecks checks_;
   ReplayGraph graph_;
-  std::optional<SelectiveReplay> selective_;
+  std::optional<TapeFollower> follower_;
   std::optional<StopBeforeOperator> before_operator_;  // if the last one needed is uninterruptible
   std::unique_ptr<OperatorLog> operators_;
 

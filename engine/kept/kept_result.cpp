@@ -68,7 +68,7 @@ at::Tensor KeptResult::get() const {
 }
 
 std::optional<at::Tensor> KeptResult::get_unless_mutated() const {
-  if (is_overwritten || is_written_through_pointer() || (is_mutated() && !stored)) {
+  if (is_written_through_pointer() || (is_mutated() && !stored)) {
     return std::nullopt;
   }
   try {
@@ -116,17 +116,6 @@ std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::
 
 bool is_keepable(const at::Tensor& tensor) {
   return is_dense(tensor) && !tensor.is_conj() && !tensor.is_neg();
-}
-
-at::Tensor whole_result(const at::Tensor& tensor, const MadeTensor& made) {
-  at::Tensor whole = hooks_internal::detached_alias(tensor);
-  if (!made.metadata.matches_shape(tensor) || tensor.scalar_type() != made.metadata.dtype ||
-      tensor.storage_offset() != made.storage_offset) {
-    c10::TensorImpl& impl = *whole.unsafeGetTensorImpl();
-    impl.set_storage_and_dtype(tensor.storage(), c10::scalarTypeToTypeMeta(made.metadata.dtype));
-    impl.set_sizes_and_strides(made.metadata.sizes, made.metadata.strides, made.storage_offset);
-  }
-  return whole;
 }
 
 }  // namespace reprise::engine_internal

@@ -41,10 +41,9 @@ struct KeptResult {
   std::unique_ptr<const hooks_internal::StorageOrigin> origin;  // of a stored result
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
-  MemorySample sample = 0;      // of its storage, when it was made
-  bool is_overwritten = false;  // by an operator that replays run again
-  bool is_snapshot = false;     // of memory that such an operator has written since
-  bool is_in_flight = false;    // see OperatorTraits
+  MemorySample sample = 0;    // of its storage, when it was made
+  bool is_snapshot = false;   // of memory that such an operator has written since
+  bool is_in_flight = false;  // see OperatorTraits
 
   // Puts the result into its store, if it has one, is not there yet, and is not in flight. To be
   // called after autograd has counted the last write.
@@ -64,8 +63,7 @@ struct KeptResult {
   std::string describe_mutation() const;
 
   bool is_mutated() const {
-    return is_overwritten ||
-           (alias.defined() && !alias.is_inference() && version_of(alias) != version) ||
+    return (alias.defined() && !alias.is_inference() && version_of(alias) != version) ||
            (origin && !origin->is_unchanged());
   }
   // As far as a sample of the bytes tells.
@@ -82,18 +80,6 @@ std::shared_ptr<ActivationStore> store_of(const PolicyAnswer& answer, const at::
 
 // Returns false for sparse, nested, quantized and lazily conjugated tensors.
 bool is_keepable(const at::Tensor& tensor);
-
-// The geometry of a result.
-struct MadeTensor {
-  explicit MadeTensor(const at::Tensor& tensor)
-      : metadata(tensor), storage_offset(tensor.storage_offset()) {}
-
-  TensorMetadata metadata;
-  std::int64_t storage_offset;
-};
-
-// Returns the whole of a result, from a tensor in its memory.
-at::Tensor whole_result(const at::Tensor& tensor, const MadeTensor& made);
 
 }  // namespace reprise::engine_internal
 

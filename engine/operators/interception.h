@@ -108,12 +108,6 @@ inline void pass_on(const OperatorCall& call, OperatorInterceptor* next) {
   }
 }
 
-// Returns state_before() of the next interceptor, if there is one.
-inline at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument,
-                               OperatorInterceptor* next) {
-  return next == nullptr ? at::Tensor() : next->state_before(call, argument);
-}
-
 // While alive, passes the operators of this thread to `interceptor` and to no other; to none, if it
 // is null (for the engine's own operators), inside a hooks_internal::UnseenScope, or while a
 // compiler traces code on this thread (at::SavedTensorDefaultHooks::set_tracing), whose operators

@@ -6,47 +6,12 @@
 #include <ATen/Context.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
-#include "absl/hash/hash.h"
-#include "absl/types/span.h"
 #include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/random_draw.h"
 
 namespace reprise::engine_internal {
 namespace {
-
-std::uint64_t fingerprint_of(const c10::IValue& value) {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined() || tensor.is_nested()) {
-      return 1;
-    }
-    return absl::HashOf(tensor.scalar_type(), absl::MakeConstSpan(tensor.sizes()));
-  }
-  if (value.isInt()) {
-    return absl::HashOf(value.toInt());
-  }
-  if (value.isDouble()) {
-    return absl::HashOf(value.toDouble());
-  }
-  if (value.isBool()) {
-    return absl::HashOf(value.toBool());
-  }
-  if (value.isString()) {
-    return absl::HashOf(value.toStringView());
-  }
-  if (value.isComplexDouble()) {
-    const c10::complex<double> number = value.toComplexDouble();
-    return absl::HashOf(number.real(), number.imag());
-  }
-  std::uint64_t hash = 2;
-  if (value.isList()) {
-    for (const c10::IValue& element : value.toListRef()) {
-      hash = absl::HashOf(hash, fingerprint_of(element));
-    }
-  }
-  return hash;
-}
 
 // Returns false for a dropout of probability 0.
 bool draws(const OperatorCall& call) {
@@ -106,14 +71,6 @@ at::Generator generator_of(const OperatorCall& call) {
 
 bool is_untraced(const OperatorCall& call) {
   return call.traits.is_bookkeeping || is_bypassed() || is_cast_of_parameter(call);
-}
-
-std::uint64_t fingerprint_of_arguments(const OperatorCall& call) {
-  std::uint64_t hash = 0;
-  for (const c10::IValue& argument : call.arguments()) {
-    hash = absl::HashOf(hash, fingerprint_of(argument));
-  }
-  return hash;
 }
 
 StorageIdList written_memory(const OperatorCall& call) {

@@ -27,9 +27,6 @@ bool is_cast_of_parameter(const OperatorCall& call);
 // Returns the generator that the operator draws from; undefined if it draws no random numbers.
 at::Generator generator_of(const OperatorCall& call);
 
-// Hashes the arguments' metadata: shapes and dtypes of tensors, numbers, strings, lists of them.
-std::uint64_t fingerprint_of_arguments(const OperatorCall& call);
-
 // Returns the memory of the tensors that the operator is about to write to.
 StorageIdList written_memory(const OperatorCall& call);
 

@@ -38,10 +38,10 @@ class DecisionTarget {
   // Applies an answer to the last operator's results. Throws CheckpointError if they must be saved
   // and cannot be.
   virtual void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) = 0;
-  // Saves, or recomputes, the present contents of the tensor's memory. Returns false if that is
-  // impossible.
+  // Saves the present contents of the tensor's memory. Returns false if no replay could be supplied
+  // with them.
   virtual bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) = 0;
-  virtual bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
+  virtual void recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) = 0;
   // The code of a region inside this one may have read the contents of the memory itself.
   virtual void note_read_by_host(const void* /*memory*/) {}
 };

@@ -95,19 +95,14 @@ void PolicyRegion::force(const at::Tensor& tensor, CheckpointPolicy decision) {
 
 void PolicyRegion::apply(const at::Tensor& tensor, const PolicyAnswer& answer,
                          std::string_view caller) {
-  const bool is_kept = keeps(answer.policy);
-  const bool is_done =
-      is_kept ? target_.keep_value(tensor, answer) : target_.recompute_value(tensor, answer.policy);
-  if (!is_done) {
+  if (!keeps(answer.policy)) {
+    target_.recompute_value(tensor, answer.policy);
+  } else if (!target_.keep_value(tensor, answer)) {
     throw CheckpointError(c10::str(
         "[checkpoint] region '", region_, "': ", caller, " for ",
         TensorMetadata(tensor).to_string(),
-        is_kept
-            ? ": it was read by the region before it was written in place, was resized, or was "
-              "written by several operators at once, and a replay needs the earlier state. Save a "
-              "clone instead"
-            : ": it was computed from values that the policy keeps as they are after a later write "
-              "in place. Change a clone instead"));
+        ": its operator has a result that no replay can be supplied with, such as an object or a "
+        "sparse tensor, or two results in one memory. Save a clone instead"));
   }
 }
 

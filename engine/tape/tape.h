@@ -110,7 +110,8 @@ class Tape {
   struct Made {
     TapeValueId value;
     GeometryId geometry;
-    std::uint32_t ordinal;  // among the tensors of the operator's results
+    std::uint16_t ordinal;  // among the tensors of the operator's results
+    c10::Device device = c10::kCPU;
   };
 
   // A storage that is written in place. `after` is none if the write is an effect: replays write to
@@ -118,6 +119,7 @@ class Tape {
   struct Write {
     TapeValueId before;
     TapeValueId after;
+    GeometryId reshaped = {};  // of function regions: the target's, if the write changes it
   };
 
   struct Operator {

@@ -30,16 +30,15 @@ bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const TapeVa
   return false;
 }
 
-// Adds the inputs of needed values to `needed`. An operator makes values later than all that it
-// reads, so one pass from the end suffices.
-TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available,
-                                 bool with_required = true) {
+// An operator makes values later than all that it reads, so one pass from the end suffices.
+TapeOperatorSet find_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available,
+                               absl::FunctionRef<bool(TapeOperatorId)> is_required) {
   TapeOperatorSet operators(tape.operators.size());
   for (std::size_t number = tape.operators.size(); number-- > 0;) {
     const TapeOperatorId index(number);
     const Tape::Operator& op = tape.operators[index];
-    const bool is_required = with_required && op.is_required;
-    if (!is_required && !is_operator_needed(tape, op, needed, is_available)) {
+    if (!(op.is_required && is_required(index)) &&
+        !is_operator_needed(tape, op, needed, is_available)) {
       continue;
     }
     operators[index] = true;
@@ -86,6 +85,13 @@ void drop_unused_constants(Tape& tape) {
 
 }  // namespace
 
+TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available,
+                                 const TapeOperatorSet* excused) {
+  return find_operators(tape, needed, is_available, [excused](TapeOperatorId op) {
+    return excused == nullptr || !(*excused)[op];
+  });
+}
+
 bool is_always_available(const Tape& tape, TapeValueId value) {
   const auto found = tape.given.find(value);
   return found != tape.given.end() && !(tape.allow_mutation && found->second.why == Why::kPolicy);
@@ -99,7 +105,7 @@ TapeValueSet needed_values(const Tape& tape, const SlotSet& slots, TapeOperatorS
       needed[tape.slots[slot].value] = true;
     }
   }
-  operators = needed_operators(tape, needed, is_available);
+  operators = needed_operators(tape, needed, is_available, /*excused=*/nullptr);
   return needed;
 }
 
@@ -114,9 +120,11 @@ void require_transfers(Tape& tape, bool all) {
     }
   }
   // A plan, and an eviction, leave nothing to compute that depends on a transfer.
-  const TapeOperatorSet operators = needed_operators(tape, needed, [&](TapeValueId value) {
+  const auto is_available = [&](TapeValueId value) {
     return tape.is_planned ? tape.given.contains(value) : is_always_available(tape, value);
-  });
+  };
+  const TapeOperatorSet operators =
+      needed_operators(tape, needed, is_available, /*excused=*/nullptr);
   for (const TapeOperatorId index : operators.ids()) {
     Tape::Operator& op = tape.operators[index];
     op.is_required = op.transfer != Transfer::kNone && operators[index];
@@ -133,7 +141,7 @@ TapeOperatorSet transfers_to_repeat(const Tape& tape, IsAvailable is_available) 
         needed[slot.value] = true;
       }
     }
-    operators = needed_operators(tape, needed, is_available, /*with_required=*/false);
+    operators = find_operators(tape, needed, is_available, [](TapeOperatorId) { return false; });
   }
   for (const TapeOperatorId index : operators.ids()) {
     operators[index] = operators[index] && tape.operators[index].is_required;

@@ -20,6 +20,11 @@ bool is_always_available(const Tape& tape, TapeValueId value);
 TapeValueSet needed_values(const Tape& tape, const SlotSet& slots, TapeOperatorSet& operators,
                            IsAvailable is_available);
 
+// Adds to `needed` the values that the needed ones depend on, and returns the operators that have
+// to run: for those, or because they are required. excused: are not required after all; or null.
+TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available,
+                                 const TapeOperatorSet* excused);
+
 // Marks the transfers that each session repeats: all, or all that a slot needs, alive or not.
 // See Note [Transfers].
 void require_transfers(Tape& tape, bool all);

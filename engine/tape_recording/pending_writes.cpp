@@ -39,6 +39,7 @@ void PendingWrites::move_slots(TapeValueId from, TapeValueId to) {
       slot.value = to;
       slot.is_written_since = true;
       values_[to].is_read = true;
+      values_[to].is_read_again = true;
     }
   }
 }

@@ -18,35 +18,11 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-// The tape has seen each write of the region, so an unknown version has been counted without a
-// write, as by mark_dirty().
-void TapeRecorder::note_final_versions() {
-  for (auto& [value, given] : tape_.given) {
-    if (given.why == Why::kPolicy && given.kept.alias.defined()) {
-      given.kept.version = version_of(given.kept.alias);
-    }
-  }
-}
-
-// What the policy retains in memory that its owner has since freed, or written through a pointer,
-// is computed again.
-void TapeRecorder::forget_lost() {
-  const auto is_freed = [this](TapeValueId value, const at::Tensor& kept) {
-    return kept.has_storage() &&
-           static_cast<std::int64_t>(kept.storage().nbytes()) < values_[value].bytes;
-  };
-  absl::erase_if(tape_.given, [&](const auto& entry) {
-    const Tape::Given& given = entry.second;
-    return given.why == Why::kPolicy && given.kept.alias.defined() &&
-           (is_freed(entry.first, given.kept.alias) || given.kept.is_written_through_pointer());
-  });
-}
-
 void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* stats) {
   tape_.recomputes_kept = false;
   note_versions();
   note_final_versions();
-  forget_lost();
+  forget_lost(/*with_stored=*/false);
   values_.advance_frontier(/*is_over=*/true);
   if (has_transfers_) {
     require_transfers(tape_, /*all=*/options_.needs_transfers);
@@ -127,23 +103,8 @@ void TapeRecorder::give_kept(const TapeValueSet& needed, bool may_pack) {
     const bool is_input = entry.second.why != Why::kPolicy && entry.second.why != Why::kUnset;
     return !is_input && !needed[entry.first];
   });
-  if (!may_pack) {
-    return;
-  }
-  const hooks_internal::UnseenScope unseen;
-  for (const TapeValueId value : sorted_keys(tape_.given)) {
-    Tape::Given& given = tape_.given.at(value);
-    KeptResult& kept = given.kept;
-    kept.put_away();
-    if (!options_.through_hooks || given.why != Why::kPolicy || !kept.alias.defined() ||
-        kept.is_in_flight || kept.alias.is_inference()) {
-      continue;
-    }
-    if (auto hooks = hooks_internal::make_ambient_hooks()) {
-      hooks->call_pack_hook(kept.alias);
-      kept.packed = std::move(hooks);
-      kept.alias.reset();
-    }
+  if (may_pack) {
+    TapeWriter::give_kept(options_.through_hooks);
   }
 }
 
@@ -164,27 +125,7 @@ void TapeRecorder::complete_refilled(const TapeValueSet& needed) {
 }
 
 void TapeRecorder::report(const TapeValueSet& needed, RegionStats& stats) const {
-  for (const Tape::Operator& op : tape_.operators) {
-    std::int64_t kept_bytes = 0;
-    std::int64_t dropped_bytes = 0;
-    const auto count = [&](TapeValueId value) {
-      const bool is_kept = needed[value] && tape_.given.contains(value);
-      kept_bytes += is_kept ? values_[value].bytes : 0;
-      return is_kept;
-    };
-    for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-      dropped_bytes += count(tape_.made[i].value) ? 0 : values_[tape_.made[i].value].bytes;
-    }
-    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-      if (tape_.writes[i].after != Tape::kNone) {
-        count(tape_.writes[i].after);
-      }
-    }
-    stats.kept_bytes.fetch_add(kept_bytes);
-    if (op.is_asked) {
-      stats.add_call(op.op.operator_name(), op.decision, kept_bytes, dropped_bytes);
-    }
-  }
+  report_operators(needed, stats);
   for (const TapeValueId value : values_.outside()) {
     const Tape::Given& given = tape_.given.at(value);
     if (needed[value] && !given.is_parameter && given.why != Why::kScratch) {

@@ -15,12 +15,12 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-Decision TapeRecorder::decision_of(TapeOperatorId index) {
+Decision TapeWriter::decision_of(TapeOperatorId index) {
   Tape::Operator& op = tape_.operators[index];
   return {&op.op.operator_name(), op.ordinal, &op.decision, &op.is_forced};
 }
 
-std::optional<Decision> TapeRecorder::decision_of_creator(const at::Tensor& tensor) {
+std::optional<Decision> TapeWriter::decision_of_creator(const at::Tensor& tensor) {
   const TapeValues::Memory* const found = values_.find(TapeValues::key_of(tensor));
   if (found == nullptr || found->is_outside) {
     return std::nullopt;
@@ -28,14 +28,14 @@ std::optional<Decision> TapeRecorder::decision_of_creator(const at::Tensor& tens
   return decision_of(tape_.values[found->current].op);
 }
 
-Decision TapeRecorder::last_decision() { return decision_of(tape_.operators.last_id()); }
+Decision TapeWriter::last_decision() { return decision_of(tape_.operators.last_id()); }
 
-bool TapeRecorder::has_last_written() const {
+bool TapeWriter::has_last_written() const {
   const Tape::Operator& op = tape_.operators.back();
   return op.end_write > op.first_write;
 }
 
-void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
+void TapeWriter::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) {
   Tape::Operator& op = tape_.operators.back();
   op.decision = answer.policy;
   op.is_asked = true;
@@ -53,7 +53,7 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
   for (const c10::IValue& result : results) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
       const TapeValues::Memory* const found = values_.find(TapeValues::key_of(tensor));
-      if (found != nullptr && !found->is_others_or_outside()) {
+      if (found != nullptr && !found->is_others_or_outside() && values_[found->current].may_keep) {
         const TapeValueId value = found->current;
         keep(value, tensor, store_of(answer, tensor));
         if (has_last_written()) {
@@ -66,31 +66,30 @@ void TapeRecorder::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IV
   }
 }
 
-bool TapeRecorder::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
-  if (const auto creator = decision_of_creator(tensor)) {
-    const TapeValues::Memory& memory = *values_.find(TapeValues::key_of(tensor));
-    const TapeValueId value = memory.current;
-    if (values_.input(value) == nullptr && !memory.is_others) {
-      keep(value, tensor, store_of(answer, tensor));
-      values_.put_away(value);
-    }
-    *creator->decision = answer.policy;
+bool TapeWriter::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
+  const auto creator = decision_of_creator(tensor);
+  if (!creator) {
+    return true;
   }
+  const TapeValues::Memory& memory = *values_.find(TapeValues::key_of(tensor));
+  const TapeValueId value = memory.current;
+  const TapeValues::Info& info = values_[value];
+  if (!info.may_keep && !info.is_constant) {
+    return false;
+  }
+  if (values_.input(value) == nullptr && !memory.is_others && info.may_keep) {
+    keep(value, tensor, store_of(answer, tensor));
+    values_.put_away(value);
+  }
+  *creator->decision = answer.policy;
   return true;
 }
 
-bool TapeRecorder::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
+void TapeWriter::recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) {
   if (const auto creator = decision_of_creator(tensor)) {
     values_.forget(values_.current(TapeValues::key_of(tensor)));
     *creator->decision = decision;
   }
-  return true;
-}
-
-void TapeRecorder::keep(TapeValueId value, const at::Tensor& tensor,
-                        std::shared_ptr<ActivationStore> store) {
-  values_.keep(value, values_.whole(value, tensor), std::move(store),
-               (has_transfers_ && values_.is_in_flight(value)) || arrives_later_now_);
 }
 
 void TapeRecorder::retain_last(const OperatorCall& call, const std::vector<Written>& written) {

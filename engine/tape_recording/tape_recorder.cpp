@@ -68,16 +68,13 @@ const c10::TensorImpl* object_at(const OperatorCall& call, std::size_t place) {
 
 TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
                            Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
-    : tape_(tape),
-      tables_(tape),
-      values_(tape, tables_, options.follows_parameters, options.retention == nullptr),
-      pending_writes_(tape, values_),
+    : TapeWriter(tape, std::move(policy), region,
+                 {.follows_parameters = options.follows_parameters,
+                  .has_frontier = options.retention == nullptr},
+                 next, enclosing),
       lookup_(tape, tables_, values_, pending_writes_, options.state_limit_bytes),
       region_(region),
-      policy_region_(std::move(policy), region, *this, enclosing),
-      options_(options),
-      next_(next),
-      backward_(hooks_internal::current_backward()) {
+      options_(options) {
   tape_.recomputes_kept = options_.is_nested;
   tape_.is_planned = options_.retention != nullptr;
 }
@@ -121,35 +118,22 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   settle_targets();
   std::vector<Written> written = std::exchange(targets_now_, {});
   prepare_writes(call, written);
-  std::optional<RandomDraw> draw;
-  if (const at::Generator generator = generator_of(call);
-      options_.preserves_rng && generator.defined()) {
-    draw = draws_.begin(generator);
-  }
+  std::optional<RandomDraw> draw = begin_draw(call, options_.preserves_rng);
   const auto now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
   run_next(call);
   if (commit(call, std::move(op), written, memory)) {
-    if (draw && (traits.is_random || !draw->before.is_current())) {
-      draws_.end(*draw);
-      tape_.operators.back().random = static_cast<std::uint32_t>(tape_.random.size());
-      tape_.random.push_back(std::move(*draw));
-    }
+    note_draw(std::move(draw), traits);
     if (options_.retention != nullptr) {
       retain_last(call, written);
+      values_.note_last(call.results());
       return;
     }
     if (!asks_no_policy) {
       policy_region_.decide(call, arguments);
     }
-    values_.note_frontier(call.results());
+    values_.note_last(call.results());
   }
-}
-
-void TapeRecorder::note_versions() {
-  settle();
-  pending_writes_.settle();
-  values_.advance_frontier(/*is_over=*/false);
 }
 
 TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use,
@@ -255,8 +239,7 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
     }
     return;
   }
-  const at::Tensor state =
-      TapeLookup::is_read(use) ? engine_internal::state_before(call, tensor, next_) : at::Tensor();
+  const at::Tensor state = TapeLookup::is_read(use) ? state_before(call, tensor) : at::Tensor();
   const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
   memory.push_back(of_tensor);
   values_[found.value].is_statistics = false;
@@ -301,41 +284,8 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
     return false;
   }
   note_writes(call, written, /*is_run_again=*/true);
-  op.end_made = static_cast<std::uint32_t>(tape_.made.size());
-  op.end_write = static_cast<std::uint32_t>(tape_.writes.size());
-  tape_.operators.push_back(std::move(op));
+  push_operator(std::move(op));
   return true;
-}
-
-void TapeRecorder::note_results(const OperatorCall& call, const StorageIdList& arguments) {
-  const TapeOperatorId index = tape_.operators.next_id();
-  std::uint32_t ordinal = 0;
-  for (const c10::IValue& result : call.results()) {
-    for_each_tensor(result, [&](const at::Tensor& tensor) {
-      const std::uint32_t place = ordinal++;
-      if (!is_keepable(tensor)) {
-        return;
-      }
-      const StorageId memory = storage_id_of(tensor);
-      if (std::find(arguments.begin(), arguments.end(), memory) != arguments.end()) {
-        return;  // becomes a tape input at its first read
-      }
-      if (place > 0 && values_.is_result_of(index, memory)) {  // two results in one storage
-        values_[values_.current(memory)].geometry = tables_.geometry_of(flat(tensor));
-        return;
-      }
-      const TapeValueId value = values_.add_made(memory, tensor, index);
-      TapeValues::Info& info = values_[value];
-      info.has_unset_parts = leaves_parts_unset(call, tensor);
-      values_.note_version(value, tensor);
-      info.is_in_transfer = call.traits.delivers_later();
-      info.unfilled_bytes = call.traits.leaves_memory_as_it_is ? info.bytes : 0;
-      info.is_factorys =
-          call.traits.makes_constants || (arguments.empty() && !call.traits.is_random);
-      info.sample = samples_now_ ? sample_memory(tensor, info.is_factorys) : 0;
-      tape_.made.push_back({value, values_[value].geometry, place});
-    });
-  }
 }
 
 }  // namespace reprise::engine_internal

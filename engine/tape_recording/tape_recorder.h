@@ -35,12 +35,13 @@
 #include "reprise/engine/tape_recording/tape_lookup.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
 #include "reprise/engine/tape_recording/tape_values.h"
+#include "reprise/engine/tape_recording/tape_writer.h"
 #include "reprise/engine/watch/memory_sample.h"
 
 namespace reprise::engine_internal {
 
 // Lives as long as forward, on its thread.
-class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
+class TapeRecorder final : public TapeWriter {
  public:
   struct Options {
     bool preserves_rng = true;
@@ -58,26 +59,7 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
                Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
 
-  PolicyRegion& policy_region() { return policy_region_; }
-
   void intercept(const OperatorCall& call) override;
-  void settle() override {
-    if (next_ != nullptr) {
-      next_->settle();
-    }
-  }
-  void note_recomputed(const at::Tensor& tensor, const void* saved,
-                       std::uint64_t provenance) override {
-    if (next_ != nullptr) {
-      next_->note_recomputed(tensor, saved, provenance);
-    }
-  }
-  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override {
-    return engine_internal::state_before(call, argument, next_);
-  }
-
-  bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
-
   // Returns whether parts of the tensor were never set, as in a workspace: its values are
   // meaningless.
   bool is_unset(const at::Tensor& tensor) const;
@@ -90,14 +72,6 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void complete(const SlotSet& alive, bool may_pack, RegionStats* stats);
 
  private:
-  struct Written {
-    StorageId memory;
-    at::Tensor tensor;
-    TapeValueId before;
-    TapeValueId scratch = {};  // of a refill, see prepare_refill(): what the operator is given
-    bool is_refill = false;    // see Note [Refilled memory]
-  };
-
   using Use = TapeLookup::Use;
   static Use use_of_targets(const OperatorCall& call) {
     return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
@@ -116,23 +90,20 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   // Storages and values.
   // state: see OperatorInterceptor::state_before().
   TapeLookup::Found look_up(const at::Tensor& tensor, Use use, const at::Tensor& state = {});
-  void note_versions();
-  void note_final_versions();
 
   // Operators.
   void run_next(const OperatorCall& call) {
     if (options_.retention == nullptr) {
-      pass_on(call, next_);
+      pass_on(call);
     } else {
-      options_.retention->run(call, next_, lookup_.runs_once());
+      options_.retention->run(call, next(), lookup_.runs_once());
     }
   }
   void run_unseen(const OperatorCall& call);
   void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
   // call: here and below, null if the operator has run already.
-  void prepare_unseen_write(const OperatorCall* call, const Written& write);
+  void prepare_unseen_write(const OperatorCall* call, Written write);
   void leave_out(const Tape::Operator& op);
-  void note_target(const at::Tensor& tensor, TapeValueId value);
   std::vector<Written> written_by(const OperatorCall& call);
   void settle_targets();
   // Replays write to memory of their own.
@@ -144,28 +115,13 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   void prepare_refill(const OperatorCall& call, Written& write);
   void prepare_write_outside(const OperatorCall* call, const Written& write, bool is_run_again,
                              bool is_read_by_it);
-  void prepare_write_inside(const Written& write);
-  void prepare_stored(const Written& write);
   bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
               const StorageIdList& arguments);
-  void note_results(const OperatorCall& call, const StorageIdList& arguments);
   void note_lost(const Written& write);
   void note_writes(const OperatorCall& call, const std::vector<Written>& written,
                    bool is_run_again);
-  void note_write_inside(const OperatorCall& call, const Written& write);
-  static bool stays_factorys(const TapeValues::Info& before, const TapeValues::Info& now,
-                             const at::Tensor& written);
 
-  // Decisions.
-  Decision decision_of(TapeOperatorId index);
-  std::optional<Decision> decision_of_creator(const at::Tensor& tensor) override;
-  Decision last_decision() override;
-  bool has_last_written() const override;
-  void decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IValue> results) override;
-  bool keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) override;
-  bool recompute_value(const at::Tensor& tensor, CheckpointPolicy decision) override;
-  void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
-  // The same with a TapeRetention.
+  // Decisions of a TapeRetention.
   void retain_last(const OperatorCall& call, const std::vector<Written>& written);
   void apply(const TapeRetention::Result& result);
   void retain_saved(const at::Tensor& tensor, TapeValueId value);
@@ -173,30 +129,15 @@ class TapeRecorder final : public OperatorInterceptor, public DecisionTarget {
   // Completion, in tape_completion.cpp.
   void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);
   void give_kept(const TapeValueSet& needed, bool may_pack);
-  void forget_lost();
   void complete_refilled(const TapeValueSet& needed);
   void report(const TapeValueSet& needed, RegionStats& stats) const;
 
-  Tape& tape_;
-  TapeTables tables_;
-  TapeValues values_;
-  PendingWrites pending_writes_;
   TapeLookup lookup_;
   const std::string& region_;
-  PolicyRegion policy_region_;
   const Options options_;
-  OperatorInterceptor* const next_;
-  const int backward_;  // the backward in which the region runs, or -1
-  const std::thread::id thread_ = std::this_thread::get_id();
-  std::uint32_t calls_ = 0;
   std::uint32_t first_argument_now_ = 0;
-  DrawRecorder draws_;
-  bool has_transfers_ = false;
-  bool arrives_later_now_ = false;  // the running operator's results: no store may read them yet
-  bool samples_now_ = false;  // the running operator's results on the CPU are complete when it ends
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
-  std::vector<Written> targets_now_;    // of the operator that runs
 };
 
 }  // namespace reprise::engine_internal

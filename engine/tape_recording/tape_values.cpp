@@ -68,7 +68,7 @@ TapeValueId TapeValues::add_input(StorageId memory, const at::Tensor& tensor, Wh
   Tape::Given given;
   given.why = why;
   given.is_parameter = is_leaf_with_gradient(tensor);
-  if (follows_parameters_ && why == Why::kOutside) {
+  if (options_.follows_parameters && why == Why::kOutside) {
     given.parameter = parameter_of(tensor);
   }
   if (given.parameter.defined()) {
@@ -137,11 +137,12 @@ void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
   kept.kept = KeptResult(tensor, std::move(store));
   kept.kept.is_in_flight = is_in_flight;
   // Not of what a transfer is still writing, of which no sample was taken when it was made.
-  const bool is_final = info_[value].sample != 0;
+  const bool is_final = info_[value].sample != 0 || !options_.samples_results;
   kept.kept.sample = is_final ? sample_memory(tensor, /*of_all_bytes=*/false) : 0;
   kept.geometry = info_[value].geometry;
   tape_.given.insert_or_assign(value, std::move(kept));
-  if (has_frontier_) {
+  info_[value].keeper = tape_.values[value].op;
+  if (options_.has_frontier) {
     frontier_.add(value);
   }
 }
@@ -150,6 +151,48 @@ void TapeValues::put_away(TapeValueId value) {
   if (info_[value].unfilled_bytes == 0) {
     input(value)->kept.put_away();
   }
+}
+
+// The contents that it writes to are not read.
+void TapeValues::note_reads(const Tape::Operator& op) {
+  const auto is_target = [&](TapeValueId value) {
+    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+      if (tape_.writes[i].before == value) {
+        return true;
+      }
+    }
+    return false;
+  };
+  tape_.for_each_tensor_argument(op, [&](const Tape::Tensor& argument) {
+    Info& info = info_[argument.value];
+    info.is_read_again = info.is_read_again || !is_target(argument.value);
+  });
+}
+
+void TapeValues::note_last(c10::ArrayRef<c10::IValue> results) {
+  const TapeOperatorId index = tape_.operators.last_id();
+  const bool is_run = !options_.has_frontier || !is_served(index);
+  if (is_run) {
+    note_reads(tape_.operators[index]);
+  }
+  if (options_.has_frontier) {
+    frontier_.note_last(is_run, results);
+  }
+}
+
+bool TapeValues::is_served(TapeOperatorId index) const {
+  const Tape::Operator& op = tape_.operators[index];
+  bool is_served = op.first_made < op.end_made || op.first_write < op.end_write;
+  const auto is_supplied = [this](TapeValueId value) {
+    return value == Tape::kNone || tape_.given.contains(value) || info_[value].is_released;
+  };
+  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
+    is_served = is_served && is_supplied(tape_.made[i].value);
+  }
+  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
+    is_served = is_served && is_supplied(tape_.writes[i].after);
+  }
+  return is_served;
 }
 
 }  // namespace reprise::engine_internal

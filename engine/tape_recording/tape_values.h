@@ -17,20 +17,26 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "reprise/engine/kept/kept_frontier.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_recording/saved_frontier.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
 #include "reprise/engine/watch/memory_sample.h"
 
 namespace reprise::engine_internal {
 
 // Lives as long as forward, on its thread.
-class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
+class TapeValues {
  public:
   struct Info {
     bool is_read = false;
-    bool is_released = false;  // was retained
+    bool is_read_again = false;  // by an operator that replays run
+    bool is_released = false;    // was retained
+    bool is_needed = false;    // by replays of a function region, which do not receive it otherwise
+    bool is_constant = false;  // likewise: see Note [Constants]
+    bool may_keep = true;
+    bool is_kept_as_written = false;  // the retained value follows a write
+    TapeOperatorId keeper = {};       // of a retained value: whose result the policy saves
     bool has_unset_parts = false;
     bool is_factorys = false;    // made of constants alone, as by zeros(): probably to be filled
     bool is_statistics = false;  // of a batch-norm that has saved them, and read by no operator
@@ -57,14 +63,14 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     bool is_others_or_outside() const { return is_outside || is_others; }
   };
 
-  // follows_parameters: replays read parameters as they are then. has_frontier: see Note
-  // [Frontier]. `tape` and `tables` must outlive this.
-  TapeValues(Tape& tape, TapeTables& tables, bool follows_parameters, bool has_frontier)
-      : tape_(tape),
-        tables_(tables),
-        follows_parameters_(follows_parameters),
-        has_frontier_(has_frontier),
-        frontier_(*this) {}
+  struct Options {
+    bool follows_parameters = false;  // replays read parameters as they are then
+    bool has_frontier = true;         // see Note [Frontier]
+    bool samples_results = true;      // when they are made: see Note [Out of sight]
+  };
+  // `tape` and `tables` must outlive this.
+  TapeValues(Tape& tape, TapeTables& tables, Options options)
+      : tape_(tape), tables_(tables), options_(options), frontier_(tape, *this) {}
 
   // Returns the storage, or, without a usable one, the tensor itself.
   static StorageId key_of(const at::Tensor& tensor);
@@ -85,12 +91,18 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
     return found != nullptr && tape_.values[found->current].op == op;
   }
 
+  // Returns whether replays need the value, perhaps, beside what an operator writes in its place.
+  bool is_needed_itself(TapeValueId value) const {
+    return info_[value].is_read_again || info_[value].saved_at_version >= 0;
+  }
+
   Info& operator[](TapeValueId value) { return info_[value]; }
   const Info& operator[](TapeValueId value) const { return info_[value]; }
 
   // Returns the whole value, from a tensor in its memory.
   at::Tensor whole(TapeValueId value, const at::Tensor& tensor) const {
-    return tape_.geometries[info_[value].geometry].look_at(tensor, 0);
+    const Geometry& geometry = tape_.geometries[info_[value].geometry];
+    return geometry.is_of(tensor) ? tensor : geometry.look_at(tensor, 0);
   }
 
   // Adds the value that `memory` holds from now on, which an operator has made, or a tape input.
@@ -133,38 +145,38 @@ class TapeValues : private KeptFrontier<TapeValueId, TapeOperatorId>::Record {
   void put_away(TapeValueId value);
   void forget(TapeValueId value) { tape_.given.erase(value); }
 
-  // The policy's answer for the last operator has been applied. results: its own.
-  void note_frontier(c10::ArrayRef<c10::IValue> results);
+  // The decision for the last operator has been made. results: its own.
+  void note_last(c10::ArrayRef<c10::IValue> results);
   // See Note [Frontier]. is_over: forward has ended.
   void advance_frontier(bool is_over) { frontier_.advance(is_over); }
+  // Releases some of these values, which autograd has not saved, if they are larger than those that
+  // the region drops. Returns whether it has released any.
+  bool drop_excess(std::vector<TapeValueId> values) {
+    return frontier_.drop_excess(std::move(values));
+  }
+  void set_unknown_readers(bool has_unknown) { frontier_.set_unknown_readers(has_unknown); }
+  // Returns whether replays are supplied with all that the operator makes and writes.
+  bool is_served(TapeOperatorId index) const;
+
+  // Calls `visitor` with each memory that the region has met.
+  void for_each_memory(const auto& visitor) const {
+    for (const auto& [id, memory] : memory_) {
+      visitor(id, memory);
+    }
+  }
 
  private:
   void settle_transfer(TapeValueId value, const at::Tensor& tensor);
   TapeValueId add(StorageId memory, const at::Tensor& tensor, Tape::Value value, bool is_outside);
-
-  // The frontier.
-  at::Tensor replaceable(TapeValueId value) const override;
-  bool is_kept(TapeValueId value) const override { return tape_.given.contains(value); }
-  std::int64_t bytes_of(TapeValueId value) const override { return info_[value].bytes; }
-  bool is_served(TapeOperatorId index) const override;
-  bool may_keep(TapeOperatorId index, TapeValueId value, const at::Tensor& tensor) const override;
-  bool is_read(TapeValueId value) const override { return info_[value].is_read; }
-  void keep_instead(TapeOperatorId index, TapeValueId value, const at::Tensor& tensor) override;
-  void release(TapeValueId value, const std::vector<TapeOperatorId>& readers) override;
-  std::int64_t dropped_bytes() const override;
-  bool may_drop(TapeValueId value) const override;
-  bool is_cheap(TapeValueId value) const override {
-    return tape_.operators[tape_.values[value].op].is_cheap;
-  }
+  void note_reads(const Tape::Operator& op);
 
   Tape& tape_;
   TapeTables& tables_;
-  const bool follows_parameters_;
-  const bool has_frontier_;
+  const Options options_;
   absl::flat_hash_map<StorageId, Memory> memory_;
   base_internal::IdVector<TapeValueId, Info> info_;
   std::vector<TapeValueId> outside_;
-  KeptFrontier<TapeValueId, TapeOperatorId> frontier_;
+  SavedFrontier frontier_;
   std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
 };
 

@@ -17,15 +17,6 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-void TapeRecorder::note_target(const at::Tensor& tensor, TapeValueId value) {
-  const bool is_known =
-      std::any_of(targets_now_.begin(), targets_now_.end(),
-                  [value](const Written& other) { return other.before == value; });
-  if (!is_known) {
-    targets_now_.push_back({TapeValues::key_of(tensor), tensor, value});
-  }
-}
-
 // For an operator whose arguments do not go on the tape.
 std::vector<TapeRecorder::Written> TapeRecorder::written_by(const OperatorCall& call) {
   targets_now_.clear();
@@ -99,9 +90,8 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
                                                               write.before) != saved_now_.end();
   const bool is_read = values_[write.before].is_read && !is_saved_for_later;
   if (is_read || (is_run_again && is_read_by_it)) {
-    lookup_.copy(
-        before, write.tensor,
-        call == nullptr ? at::Tensor() : engine_internal::state_before(*call, write.tensor, next_));
+    lookup_.copy(before, write.tensor,
+                 call == nullptr ? at::Tensor() : state_before(*call, write.tensor));
   } else if (is_run_again) {
     before.why = Why::kScratch;
     if (before.parameter.defined()) {
@@ -109,30 +99,6 @@ void TapeRecorder::prepare_write_outside(const OperatorCall* call, const Written
       before.kept = KeptResult(write.tensor);
       before.geometry = tables_.geometry_of(write.tensor);
     }
-  }
-}
-
-// A result that the policy has put into a store stays as it is.
-void TapeRecorder::prepare_stored(const Written& write) {
-  if (Tape::Given* const kept = values_.input(write.before); kept != nullptr && kept->kept.stored) {
-    kept->kept.take_snapshot(values_.whole(write.before, write.tensor));
-    kept->geometry = values_[write.before].geometry;
-  }
-}
-
-// A retained result follows the write, unless the earlier state is needed.
-void TapeRecorder::prepare_write_inside(const Written& write) {
-  prepare_stored(write);
-  Tape::Given* const kept = values_.input(write.before);
-  if (kept == nullptr || !kept->kept.alias.defined() || !values_[write.before].is_read) {
-    return;
-  }
-  const Tape::Operator& creator = tape_.operators[tape_.values[write.before].op];
-  if (creator.is_forced || is_must(creator.decision)) {
-    kept->kept = KeptResult(TapeValues::copy_of(kept->kept.alias), kept->kept.store);
-    kept->geometry = tables_.geometry_of(kept->kept.alias);
-  } else {
-    values_.forget(write.before);
   }
 }
 
@@ -167,48 +133,6 @@ void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Writt
   }
 }
 
-// Returns whether the memory, now filled with a constant, is as likely to be filled through a
-// pointer. A large one that is filled in many parts would take long to compare each time.
-bool TapeRecorder::stays_factorys(const TapeValues::Info& before, const TapeValues::Info& now,
-                                  const at::Tensor& written) {
-  constexpr std::int64_t kQuicklyCompared = 4096;
-  const bool is_written_whole = static_cast<std::int64_t>(written.nbytes()) == now.bytes;
-  const bool is_never_compared = !written.is_cpu();
-  return is_written_whole || ((before.is_factorys || before.unfilled_bytes > 0) &&
-                              (is_never_compared || now.bytes <= kQuicklyCompared));
-}
-
-void TapeRecorder::note_write_inside(const OperatorCall& call, const Written& write) {
-  const TapeOperatorId index = tape_.operators.next_id();
-  const TapeValues::Info before = values_[write.before];
-  const TapeValueId after = values_.add_made(write.memory, write.tensor, index);
-  TapeValues::Info& info = values_[after];
-  const std::int64_t grown_bytes = info.bytes - before.bytes;  // an out= argument may be resized
-  info.geometry = grown_bytes == 0 ? before.geometry : tables_.geometry_of(flat(write.tensor));
-  // Written again and again, a part is one part.
-  info.last_filled_at = write.tensor.storage_offset();
-  const auto target_bytes = static_cast<std::int64_t>(write.tensor.nbytes());
-  const bool is_again = before.last_filled_at == info.last_filled_at && target_bytes < info.bytes;
-  const std::int64_t written_bytes = is_again ? 0 : target_bytes;
-  info.unfilled_bytes =
-      std::max<std::int64_t>(0, before.unfilled_bytes + grown_bytes - written_bytes);
-  info.is_factorys = call.traits.fills_with_constant && stays_factorys(before, info, write.tensor);
-  info.is_in_transfer = call.traits.delivers_later();
-  info.sample = samples_now_ ? TapeLookup::sample_of(write.tensor, info.is_factorys) : 0;
-  tape_.writes.push_back({write.scratch == Tape::kNone ? write.before : write.scratch, after});
-  if (write.is_refill) {
-    values_.note_refilled(after, write.tensor);
-  }
-  const Tape::Given* const kept = values_.input(write.before);
-  if (kept != nullptr && kept->why == Why::kPolicy && kept->kept.alias.defined() &&
-      !before.is_read) {
-    std::shared_ptr<ActivationStore> store = kept->kept.store;
-    values_.forget(write.before);
-    keep(after, write.tensor, std::move(store));
-    pending_writes_.add_input(after);
-  }
-}
-
 // Runs an operator that no replay repeats: its results become tape inputs.
 void TapeRecorder::run_unseen(const OperatorCall& call) {
   std::vector<Written> written = written_by(call);
@@ -231,10 +155,11 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   }
 }
 
-void TapeRecorder::prepare_unseen_write(const OperatorCall* call, const Written& write) {
+void TapeRecorder::prepare_unseen_write(const OperatorCall* call, Written write) {
   if (values_.is_outside(write.memory)) {
     prepare_write_outside(call, write, /*is_run_again=*/false, /*is_read_by_it=*/true);
   } else {
+    write.follows = false;
     prepare_write_inside(write);
   }
 }

@@ -122,7 +122,7 @@ class TapeRecomputation final : public Recomputation {
                  .follows_parameters = record.allow_external_mutation,
                  .state_limit_bytes = record.copied_state_limit_bytes,
                  .retention = entry.retention},
-        fills_region_(entry.options.fill == TapeFill::kRegion || !record.early_stop) {
+        fills_region_(!record.early_stop) {
     tape_.allow_mutation = entry.options.allow_cache_entry_mutation;
   }
 

@@ -64,6 +64,10 @@ class ReplayWatch final : public OperatorInterceptor {
   void put_generators_back() { drawn_.clear(); }
 
   // About the operator that runs now.
+  // Returns its number in forward; none if forward has not run it, or not yet.
+  std::optional<std::uint32_t> matched() const { return matched_; }
+  // Returns its number in the replay, from 1.
+  std::uint32_t calls() const { return calls_; }
   // Returns an error message if it reads a tensor from outside that differs from forward's.
   const std::optional<std::string>& change() const { return change_; }
   // Returns the memory of that tensor, if it is another tensor; null otherwise.

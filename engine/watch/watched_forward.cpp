@@ -195,18 +195,10 @@ bool ForwardWatch::is_outside(const at::Tensor& tensor) const {
   return forward_.made_.find(storage_id_of(tensor)) == nullptr;
 }
 
-void ForwardWatch::settle() {
-  if (outer_ != nullptr) {
-    outer_->settle();
-  }
-}
-
 void ForwardWatch::note_recomputed(const at::Tensor& tensor, StorageId saved,
                                    Provenance provenance) {
   forward_.made_.note_recomputed(tensor, saved, provenance);
-  if (outer_ != nullptr) {
-    outer_->note_recomputed(tensor, saved, provenance);
-  }
+  ChainedInterceptor::note_recomputed(tensor, saved, provenance);
 }
 
 // It may run other operators in a replay, but must read the same tensors from outside.
@@ -217,7 +209,7 @@ void ForwardWatch::intercept_hidden(const OperatorCall& call) {
   }
   note_targets(call);
   forward_.made_.note_hidden_writes(call);
-  pass_on(call, outer_);
+  pass_on(call);
   forward_.made_.note_hidden_results(call);
 }
 
@@ -226,7 +218,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   if (traits.is_view) {
     const bool is_opaque = ProvenanceMap::views_opaque(call);
-    pass_on(call, outer_);
+    pass_on(call);
     if (is_opaque) {
       forward_.made_.note_views(call);
     }
@@ -241,7 +233,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
     return;
   }
   if (is_cast_of_parameter(call)) {
-    pass_on(call, outer_);
+    pass_on(call);
     made.note_cast(call);
     return;
   }
@@ -275,7 +267,7 @@ void ForwardWatch::intercept(const OperatorCall& call) {
       described.has_unknown ? forward_.writes_.targets(call, made) : std::vector<at::Tensor>();
   const bool is_read_of_outside = traits.is_host_read && !described.outside.empty() &&
                                   described.outside.size() == described.arguments.size();
-  pass_on(call, outer_);
+  pass_on(call);
   if (generator.defined() && (traits.is_random || position_of(generator) != position)) {
     forward_.positions.emplace(index, position_of(generator));
   }
@@ -389,10 +381,6 @@ void ForwardWatch::note_statistics(const OperatorCall& call) {
     forward_.befores.emplace(static_cast<std::uint32_t>(forward_.operators.size() - 1),
                              std::move(befores));
   }
-}
-
-at::Tensor ForwardWatch::state_before(const OperatorCall& call, const at::Tensor& argument) {
-  return engine_internal::state_before(call, argument, outer_);
 }
 
 at::Tensor ForwardWatch::contents_before(const OperatorCall& call, const at::Tensor& argument) {

@@ -26,6 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/checks/fingerprint.h"
 #include "reprise/engine/checks/provenance.h"
+#include "reprise/engine/operators/chained_interceptor.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/operators/uncounted_writes.h"
@@ -177,16 +178,14 @@ class WatchedForward {
 };
 
 // Writes the record, while forward runs.
-class ForwardWatch final : public OperatorInterceptor {
+class ForwardWatch final : public ChainedInterceptor {
  public:
   // outer: the next interceptor further out, or null.
   ForwardWatch(WatchedForward& forward, OperatorInterceptor* outer)
-      : forward_(forward), outer_(outer) {}
+      : ChainedInterceptor(outer), forward_(forward) {}
 
   void intercept(const OperatorCall& call) override;
-  void settle() override;
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance) override;
-  at::Tensor state_before(const OperatorCall& call, const at::Tensor& argument) override;
 
  private:
   void intercept_hidden(const OperatorCall& call);
@@ -200,7 +199,6 @@ class ForwardWatch final : public OperatorInterceptor {
   bool is_outside(const at::Tensor& tensor) const;
 
   WatchedForward& forward_;
-  OperatorInterceptor* const outer_;
 };
 
 }  // namespace reprise::engine_internal

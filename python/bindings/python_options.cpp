@@ -38,15 +38,6 @@ ReplayMode replay_mode(const std::string& name) {
 
 std::string name_of(ReplayMode mode) { return mode == ReplayMode::kTape ? "tape" : "function"; }
 
-TapeFill tape_fill(const std::string& name) {
-  if (name != "on_demand" && name != "region") {
-    throw py::value_error("fill should be one of [on_demand, region] but got '" + name + "'");
-  }
-  return name == "region" ? TapeFill::kRegion : TapeFill::kOnDemand;
-}
-
-std::string name_of(TapeFill fill) { return fill == TapeFill::kRegion ? "region" : "on_demand"; }
-
 std::string name_of(DeterminismCheck check) {
   switch (check) {
     case DeterminismCheck::kNone:
@@ -76,9 +67,8 @@ void set_determinism_check(CheckpointOptions& options, py::handle check) {
 }
 
 CheckpointOptions make_options(std::string name, py::handle policy, const std::string& replay,
-                               const std::string& fill, std::int64_t min_input_bytes,
-                               bool preserve_rng_state, bool early_stop,
-                               py::handle determinism_check, bool debug,
+                               std::int64_t min_input_bytes, bool preserve_rng_state,
+                               bool early_stop, py::handle determinism_check, bool debug,
                                bool allow_external_mutation, std::int64_t copied_state_limit_bytes,
                                bool allow_cache_entry_mutation, bool respect_saved_tensors_hooks,
                                std::shared_ptr<ActivationStore> input_store, int prefetch_depth,
@@ -87,7 +77,6 @@ CheckpointOptions make_options(std::string name, py::handle policy, const std::s
   options.name = std::move(name);
   options.policy = to_policy(policy);
   options.replay = replay_mode(replay);
-  options.fill = tape_fill(fill);
   options.min_input_bytes = min_input_bytes;
   options.preserve_rng_state = preserve_rng_state;
   options.early_stop = early_stop;
@@ -109,10 +98,9 @@ void add_options(py::module_& module) {
   py::class_<CheckpointOptions>(module, "CheckpointOptions")
       .def(py::init(&make_options), py::kw_only(), py::arg("name") = "",
            py::arg("policy") = py::none(), py::arg("replay") = "function",
-           py::arg("fill") = "on_demand", py::arg("min_input_bytes") = 0,
-           py::arg("preserve_rng_state") = true, py::arg("early_stop") = true,
-           py::arg("determinism_check") = "default", py::arg("debug") = false,
-           py::arg("allow_external_mutation") = false,
+           py::arg("min_input_bytes") = 0, py::arg("preserve_rng_state") = true,
+           py::arg("early_stop") = true, py::arg("determinism_check") = "default",
+           py::arg("debug") = false, py::arg("allow_external_mutation") = false,
            py::arg("copied_state_limit_bytes") = CheckpointOptions().copied_state_limit_bytes,
            py::arg("allow_cache_entry_mutation") = false,
            py::arg("respect_saved_tensors_hooks") = false, py::arg("input_store") = py::none(),
@@ -122,11 +110,6 @@ void add_options(py::module_& module) {
           "replay", [](const CheckpointOptions& options) { return name_of(options.replay); },
           [](CheckpointOptions& options, const std::string& name) {
             options.replay = replay_mode(name);
-          })
-      .def_property(
-          "fill", [](const CheckpointOptions& options) { return name_of(options.fill); },
-          [](CheckpointOptions& options, const std::string& name) {
-            options.fill = tape_fill(name);
           })
       .def_property(
           "determinism_check",

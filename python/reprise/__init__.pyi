@@ -45,7 +45,6 @@ class SelectiveCheckpointContext:
 class CheckpointOptions:
     name: str
     replay: Literal["function", "tape"]
-    fill: Literal["on_demand", "region"]
     min_input_bytes: int
     preserve_rng_state: bool
     early_stop: bool
@@ -67,7 +66,6 @@ class CheckpointOptions:
         name: str = "",
         policy: policies.AnyPolicy | None = None,
         replay: Literal["function", "tape"] = "function",
-        fill: Literal["on_demand", "region"] = "on_demand",
         min_input_bytes: int = 0,
         preserve_rng_state: bool = True,
         early_stop: bool = True,

@@ -32,7 +32,6 @@ class CheckpointOptions(_C.CheckpointOptions):
         operators, or a function `policy(context, op, *args, **kwargs)`.
     replay: "function" calls the function again; "tape" dispatches forward's operators again from a
         record, only those that are needed, and calls no Python. Scopes always have a tape.
-    fill: of a tape: "on_demand" computes what backward asks for, "region" all of it at once.
     min_input_bytes: runs a function plainly whose tensor arguments have fewer bytes together.
     preserve_rng_state: restores the generators for the recomputation.
     early_stop: ends a recomputation with the last tensor that is wanted.
@@ -62,7 +61,6 @@ class CheckpointOptions(_C.CheckpointOptions):
         name="",
         policy=None,
         replay="function",
-        fill="on_demand",
         min_input_bytes=0,
         preserve_rng_state=True,
         early_stop=True,
@@ -80,7 +78,6 @@ class CheckpointOptions(_C.CheckpointOptions):
             name=name,
             policy=policy,
             replay=replay,
-            fill=fill,
             min_input_bytes=min_input_bytes,
             preserve_rng_state=preserve_rng_state,
             early_stop=early_stop,

@@ -115,7 +115,7 @@ TEST_F(CheckpointGroupTest, C043m_BackwardRepeatedInAGroupIsRightUnderAPolicy) {
   };
   const at::Tensor expected = gradients(code(x), {x})[0];
   for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
-    for (const TapeFill fill : {TapeFill::kRegion, TapeFill::kOnDemand}) {
+    for (const bool early_stop : {false, true}) {
       for (int kept = 0; kept < 32; ++kept) {
         SCOPED_TRACE(kept);
         GraphExecGroup group;
@@ -124,8 +124,10 @@ TEST_F(CheckpointGroupTest, C043m_BackwardRepeatedInAGroupIsRightUnderAPolicy) {
           return (kept >> context.ordinal() & 1) != 0 ? CheckpointPolicy::PREFER_SAVE
                                                       : CheckpointPolicy::PREFER_RECOMPUTE;
         };
-        const CheckpointOptions options{
-            .policy = policy, .replay = replay, .fill = fill, .allow_cache_entry_mutation = true};
+        const CheckpointOptions options{.policy = policy,
+                                        .replay = replay,
+                                        .early_stop = early_stop,
+                                        .allow_cache_entry_mutation = true};
         const at::Tensor y = checkpoint(options, code, x);
         for (const bool retain : {true, false}) {
           EXPECT_TRUE(bitwise_equal(grad({watch(y.sum())}, {x}, {}, retain)[0], expected));

@@ -103,7 +103,7 @@ const std::vector<Form>& forms() {
       {.name = "function to its end", .options = {.early_stop = false}},
       {.name = "function, policy", .options = {.policy = policies::save_operators({"aten::sin"})}},
       {.name = "tape", .options = {.replay = ReplayMode::kTape}},
-      {.name = "tape at once", .options = {.replay = ReplayMode::kTape, .fill = TapeFill::kRegion}},
+      {.name = "tape at once", .options = {.replay = ReplayMode::kTape, .early_stop = false}},
       {.name = "tape, values",
        .options = {.replay = ReplayMode::kTape, .determinism_check = DeterminismCheck::kValues}},
       {.name = "scope", .is_scope = true},
@@ -206,8 +206,8 @@ TEST(DeviceThreadsTest, TwoThreadsShareOneReplayOfATape) {
     const DelayGuard delaying(delays);
     for (int repeat = 0; repeat < 5; ++repeat) {
       const MemoryReportGuard collecting;
-      const Tensors outputs = checkpoint({.replay = ReplayMode::kTape, .fill = TapeFill::kRegion},
-                                         on_each, devices.leaves);
+      const Tensors outputs =
+          checkpoint({.replay = ReplayMode::kTape, .early_stop = false}, on_each, devices.leaves);
       expect_equal(devices.gradients(outputs), expected);
       EXPECT_EQ(memory_report().regions.at(0).replays, 1);
       expect_equal(

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
-#include "reprise/engine/checkpoint_options_builder.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/policies/policies.h"
@@ -25,52 +24,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-TEST(CheckpointOptionsBuilderTest, SetsEachFieldInAnyOrder) {
-  const auto store = stores::device();
-  const at::Generator generator = at::detail::createCPUGenerator(7);
-  const CheckpointOptions options =
-      CheckpointOptionsBuilder({.name = "before", .prefetch_depth = 4})
-          .context_fn([] { return RegionContexts{}; })
-          .generators({generator})
-          .synchronize_boundary(true)
-          .input_store(store)
-          .respect_saved_tensors_hooks(true)
-          .allow_cache_entry_mutation(true)
-          .copied_state_limit_bytes(5)
-          .allow_external_mutation(true)
-          .debug(true)
-          .determinism_fn([](const at::Tensor&) { return std::string(); })
-          .determinism_check(DeterminismCheck::kCallback)
-          .early_stop(false)
-          .preserve_rng_state(false)
-          .min_input_bytes(3)
-          .fill(TapeFill::kRegion)
-          .replay(ReplayMode::kTape)
-          .policy(policies::save_matmuls())
-          .name("block")
-          .build();
-  EXPECT_EQ(options.name, "block");
-  EXPECT_TRUE(options.policy);
-  EXPECT_EQ(options.replay, ReplayMode::kTape);
-  EXPECT_EQ(options.fill, TapeFill::kRegion);
-  EXPECT_EQ(options.min_input_bytes, 3);
-  EXPECT_FALSE(options.preserve_rng_state);
-  EXPECT_FALSE(options.early_stop);
-  EXPECT_EQ(options.determinism_check, DeterminismCheck::kCallback);
-  EXPECT_TRUE(options.determinism_fn);
-  EXPECT_TRUE(options.debug);
-  EXPECT_TRUE(options.allow_external_mutation);
-  EXPECT_EQ(options.copied_state_limit_bytes, 5);
-  EXPECT_TRUE(options.allow_cache_entry_mutation);
-  EXPECT_TRUE(options.respect_saved_tensors_hooks);
-  EXPECT_EQ(options.input_store, store);
-  EXPECT_EQ(options.prefetch_depth, 4);
-  EXPECT_EQ(CheckpointOptionsBuilder().prefetch_depth(2).build().prefetch_depth, 2);
-  EXPECT_TRUE(options.synchronize_boundary);
-  EXPECT_EQ(options.generators, std::vector<at::Generator>{generator});
-  EXPECT_TRUE(options.context_fn);
-}
 
 TEST(CheckpointOptionsTest, MinInputBytesCountsTensorsAtAnyDepth) {
   const at::Tensor x = torch::rand({10}).requires_grad_();

@@ -206,9 +206,9 @@ TEST_P(FreedParametersTest, ThrowOnATapeIfNotGathered) {
   if (!is_tape()) {
     GTEST_SKIP() << "the region's own code would use them";
   }
-  for (const TapeFill fill : {TapeFill::kOnDemand, TapeFill::kRegion}) {
+  for (const bool early_stop : {true, false}) {
     CheckpointOptions accepting = options();
-    accepting.fill = fill;
+    accepting.early_stop = early_stop;
     const at::Tensor y = checkpoint(
         accepting, [this](const at::Tensor& x) { return at::linear(x.sin(), w_).exp(); }, x_);
     watch(y);

@@ -195,10 +195,10 @@ TEST_F(KeptContentsTest, ASparseTensorInAScopeInsideThatDependsOnAnotherMemberIs
 TEST_F(KeptContentsTest, MayChangeIfNobodyAsks) {
   const at::Tensor x = leaf({4, 6});
   const CheckpointOptions options[] = {
-      {.fill = TapeFill::kRegion},
       {.early_stop = false},
-      {.fill = TapeFill::kRegion, .input_store = stores::packed({.min_bytes = 0})},
-      {.fill = TapeFill::kRegion, .input_store = stores::disk({.min_bytes = 0})}};
+      {.early_stop = false},
+      {.early_stop = false, .input_store = stores::packed({.min_bytes = 0})},
+      {.early_stop = false, .input_store = stores::disk({.min_bytes = 0})}};
   for (const CheckpointOptions& each : options) {
     const at::Tensor state = at::ones({4, 6});
     at::Tensor unused;

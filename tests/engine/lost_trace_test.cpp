@@ -19,7 +19,7 @@ struct LostTraceTest : ConformanceTest {};
 at::Tensor body(const at::Tensor& x) { return x.mm(x).tanh(); }
 
 // Under a policy, code that runs other operators on memory from outside runs once more, without the
-// trace; code that computes saved tensors otherwise is an error, which names the place.
+// tape; code that computes saved tensors otherwise is an error, which names the place.
 TEST_F(LostTraceTest, OtherOperatorsThatNoSavedTensorDependsOn) {
   const at::Tensor x = leaf({4, 4});
   at::Tensor cache;
@@ -34,7 +34,7 @@ TEST_F(LostTraceTest, OtherOperatorsThatNoSavedTensorDependsOn) {
   expect_same_bits(got, torch::autograd::grad({code(x).sum()}, {x}));
 }
 
-// The place where the code has left the trace explains no other error than one of the checks.
+// The place where the code has left the tape explains no other error than one of the checks.
 TEST_F(LostTraceTest, MemoryThatTheRunWithoutTheTraceLacksIsTheError) {
   const at::Tensor x = leaf({4, 4});
   at::Tensor cache;

@@ -86,7 +86,7 @@ std::vector<CheckpointOptions> inner_options() {
           {.early_stop = false},
           {.determinism_check = DeterminismCheck::kValues},
           {.replay = ReplayMode::kTape},
-          {.replay = ReplayMode::kTape, .fill = TapeFill::kRegion},
+          {.replay = ReplayMode::kTape, .early_stop = false},
           {.replay = ReplayMode::kTape, .determinism_check = DeterminismCheck::kValues}};
 }
 

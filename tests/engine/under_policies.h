@@ -95,7 +95,7 @@ inline void add_tapes(std::vector<NamedOptions>& all) {
     all.push_back({"tape, " + std::move(name), std::move(options)});
   };
   add("no policy", {});
-  add("no policy, filled at once", {.fill = TapeFill::kRegion});
+  add("no policy, filled at once", {.early_stop = false});
   add("no policy, values checked", {.determinism_check = DeterminismCheck::kValues});
   add("everything", {.policy = policies::save_everything()});
   add("everything offloaded", {.policy = policies::offload(policies::save_everything())});

@@ -46,7 +46,7 @@ FORMS = {
     "values": with_options(determinism_check="values"),
     "nested": nested,
     "tape": with_options(replay="tape"),
-    "whole tape": with_options(replay="tape", fill="region"),
+    "whole tape": with_options(replay="tape", early_stop=False),
     "scope": in_scope,
 }
 FUNCTION_FORMS = {name: FORMS[name] for name in ("function", "to the end", "values", "nested")}

@@ -101,7 +101,7 @@ def test_copies_and_hooks(scope):
 @pytest.mark.parametrize("protocol", range(1, pickle.HIGHEST_PROTOCOL + 1))
 def test_modules_can_be_saved_whole(tmp_path, scope, protocol):
     model, x = make_model(), leaf(4, 8)
-    options = reprise.CheckpointOptions(name="mine", early_stop=False, fill="region")
+    options = reprise.CheckpointOptions(name="mine", early_stop=False)
     reprise.apply_checkpointing(model, Block, options=options, scope=scope)
     expected = run_step(lambda: model(x).sum(), [x])
     torch.save(model, tmp_path / "model.pt", pickle_protocol=protocol)
@@ -112,7 +112,7 @@ def test_modules_can_be_saved_whole(tmp_path, scope, protocol):
         assert_same(run_step(lambda: loaded(x).sum(), [x]), expected)
         assert {region.name for region in reprise.memory_report().regions} == {"mine"}
     options, is_scope = loaded[0]._reprise_region
-    assert (options.early_stop, options.fill, is_scope) == (False, "region", scope)
+    assert (options.early_stop, is_scope) == (False, scope)
 
 
 def test_options_with_a_policy_cannot_be_saved(tmp_path):

@@ -105,7 +105,6 @@ def test_contradictory_options_are_value_errors(make):
     "make, error",
     [
         (lambda: reprise.CheckpointOptions(replay="twice"), ValueError),
-        (lambda: reprise.CheckpointOptions(fill="never"), ValueError),
         (lambda: reprise.CheckpointScope(min_input_bytes=1), ValueError),
         (lambda: reprise.CheckpointOptions(policy=3), TypeError),
         (lambda: reprise.create_selective_checkpoint_contexts(3), TypeError),
