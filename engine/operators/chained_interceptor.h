@@ -36,13 +36,7 @@ class ChainedInterceptor : public OperatorInterceptor {
   OperatorInterceptor* next() const { return next_; }
   void set_next(OperatorInterceptor* next) { next_ = next; }
 
-  void pass_on(const OperatorCall& call) const {
-    if (next_ == nullptr) {
-      call.run();
-    } else {
-      next_->intercept(call);
-    }
-  }
+  void pass_on(const OperatorCall& call) const { engine_internal::pass_on(call, next_); }
 
  private:
   OperatorInterceptor* next_;

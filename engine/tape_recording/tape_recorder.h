@@ -135,6 +135,7 @@ class TapeRecorder final : public TapeWriter {
   TapeLookup lookup_;
   const std::string& region_;
   const Options options_;
+  std::uint32_t calls_ = 0;
   std::uint32_t first_argument_now_ = 0;
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs

@@ -100,7 +100,6 @@ class TapeWriter : public ChainedInterceptor, public DecisionTarget {
   PendingWrites pending_writes_;
   PolicyRegion policy_region_;
   const int backward_;  // the backward in which the region runs, or -1
-  std::uint32_t calls_ = 0;
   bool has_transfers_ = false;
 
   // Of the operator that runs.
