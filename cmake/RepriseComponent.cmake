@@ -196,10 +196,23 @@ endif()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${include}")
 endfunction()
 
+# Shows torch/torch.h precompiled, once for all benchmarks and examples, to `target`, which is linked
+# into programs only. A program is built otherwise than a library where position independence is asked
+# for, and a precompiled header serves targets built alike only.
+function(reprise_precompile_torch target)
+  if(NOT TARGET reprise_program_pch)
+    add_library(reprise_program_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp")
+    target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h>)
+    reprise_link_kernels(reprise_program_pch)
+    set_target_properties(reprise_program_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM reprise_program_pch)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+endfunction()
+
 # reprise_bench(NAME scaling SOURCES scaling.cpp LINKS benchmark::benchmark)
 #
-# Adds a benchmark program, which gets all of Reprise. The first precompiles torch/torch.h, and the
-# others share it.
+# Adds a benchmark program, which gets all of Reprise.
 function(reprise_bench)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "NAME" "SOURCES;LINKS")
   add_executable(${ARG_NAME} ${ARG_SOURCES})
@@ -207,13 +220,7 @@ function(reprise_bench)
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_BINARY_DIR}/include/bench")
   target_link_libraries(${ARG_NAME} PRIVATE reprise::reprise ${ARG_LINKS})
   reprise_link_kernels(${ARG_NAME})
-  get_property(precompiled GLOBAL PROPERTY REPRISE_BENCH_PCH)
-  if(precompiled)
-    target_precompile_headers(${ARG_NAME} REUSE_FROM ${precompiled})
-  else()
-    target_precompile_headers(${ARG_NAME} PRIVATE <torch/torch.h>)
-    set_property(GLOBAL PROPERTY REPRISE_BENCH_PCH ${ARG_NAME})
-  endif()
+  reprise_precompile_torch(${ARG_NAME})
 endfunction()
 
 # reprise_example(FOLDER 01_char_gpt TEST_TARGET char_gpt TEST_ARGUMENTS --steps 2)
@@ -224,6 +231,10 @@ function(reprise_example)
   cmake_parse_arguments(PARSE_ARGV 0 ARG "" "FOLDER;TEST_TARGET" "TEST_ARGUMENTS")
   set(reprise_DIR "${PROJECT_SOURCE_DIR}/cmake/in_tree")
   add_subdirectory(${ARG_FOLDER})
+  get_property(programs DIRECTORY ${ARG_FOLDER} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(program IN LISTS programs)
+    reprise_precompile_torch(${program})
+  endforeach()
   if(REPRISE_BUILD_TESTS AND ARG_TEST_TARGET)
     add_test(NAME example.${ARG_TEST_TARGET} COMMAND ${ARG_TEST_TARGET} ${ARG_TEST_ARGUMENTS})
     set_tests_properties(example.${ARG_TEST_TARGET} PROPERTIES LABELS example TIMEOUT 300)

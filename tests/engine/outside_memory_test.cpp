@@ -425,14 +425,15 @@ TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointingInNestedRegions) {
       }
       SCOPED_TRACE(c10::str(GetParam().name, ", ", outer_name, " around ", inner_name));
       try {
-        const auto layer = [&](const Code& code) {
-          return [&inner = inner, code](const at::Tensor& h) {
+        const auto layer = [&inner = inner](const Code& code) {
+          return [&inner, code](const at::Tensor& h) {
             return checkpoint(inner, code, h.exp()).sin();
           };
         };
-        const Outcome got = outcome(false, [&](const Code& code, const at::Tensor& x) {
-          return checkpoint(outer, layer(code), x);
-        });
+        const Outcome got =
+            outcome(false, [&, &outer = outer](const Code& code, const at::Tensor& x) {
+              return checkpoint(outer, layer(code), x);
+            });
         expect_same_bits(got.results, expected.results);
         expect_same_bits(got.outside, expected.outside);
       } catch (const c10::Error& error) {

@@ -151,7 +151,7 @@ class Unit : public Piece {
     gather(weight);
     const T in = x.sin();
     if (in.requires_grad()) {
-      in.register_hook([this, &weight](const T& /*gradient*/) {
+      in.register_hook([&weight](const T& /*gradient*/) {
         weight.is_in_backward = false;
         free(weight);
       });

@@ -3,6 +3,13 @@
 #ifndef REPRISE_TESTS_TESTING_SANITIZED_H_
 #define REPRISE_TESTS_TESTING_SANITIZED_H_
 
+// GCC's macro, which Clang has not.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1  // NOLINT(bugprone-reserved-identifier): its name in GCC
+#endif
+#endif
+
 namespace reprise::testing {
 
 // Returns the number of cases of a loop. The address sanitizer makes each several times slower, and
