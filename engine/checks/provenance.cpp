@@ -116,7 +116,7 @@ void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
     entry.storage = std::move(known.storage);
     known = std::move(entry);
   } else if (is_object(tensor)) {
-    add_object(tensor);
+    add_object(tensor, entry.origin);
   }
 }
 
@@ -126,8 +126,10 @@ void ProvenanceMap::add_memory(Entry entry) {
   buffers_->entries.push_back(std::move(entry));
 }
 
-void ProvenanceMap::add_object(const at::Tensor& tensor) {
-  entry_for(tensor).hash = kOpaque;
+void ProvenanceMap::add_object(const at::Tensor& tensor, std::uint32_t origin) {
+  Entry& entry = entry_for(tensor);
+  entry.hash = kOpaque;
+  entry.origin = origin;
   if (storage_of(tensor) == nullptr) {
     buffers_->objects.emplace_back(tensor.getIntrusivePtr());
   }
@@ -268,7 +270,9 @@ Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call
     return kOpaque;
   }
   const StorageId memory = storage_id_of(tensor);
-  if (entry_of(memory) == nullptr) {
+  if (const Entry* const entry = entry_of(memory)) {
+    call.origin = std::min(call.origin, entry->origin);
+  } else {
     call.has_unknown = true;
     if (is_read) {
       call.outside.push_back(&tensor);

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -103,13 +104,13 @@ class ProvenanceMap {
   // An operator that makes views has run. Views of sparse and nested tensors have memory of unknown
   // origin.
   static bool views_opaque(const OperatorCall& call);  // to be called before it runs
-  void note_views(const OperatorCall& call);
+  void note_views(const OperatorCall& call, std::uint32_t origin = kNone);
   // A cast of a parameter has run.
-  void note_cast(const OperatorCall& call);
+  void note_cast(const OperatorCall& call, std::uint32_t origin = kNone);
   // An operator under a PolicyBypassGuard is about to run, and has run: neither its targets nor its
   // results are followed.
   void note_hidden_writes(const OperatorCall& call);
-  void note_hidden_results(const OperatorCall& call);
+  void note_hidden_results(const OperatorCall& call, std::uint32_t origin = kNone);
   // See OperatorInterceptor. No effect if the tensor's memory is known. Otherwise it gets the hash
   // of the saved memory, if that is known.
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance);
@@ -123,7 +124,7 @@ class ProvenanceMap {
   // entry: with the storage.
   void add_memory(Entry entry);
   // The sparse or nested tensor was made here.
-  void add_object(const at::Tensor& tensor);
+  void add_object(const at::Tensor& tensor, std::uint32_t origin = kNone);
 
   // Returns true for a hash that tells nothing about the origin.
   static bool is_opaque(Provenance hash);

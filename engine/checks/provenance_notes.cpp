@@ -58,7 +58,7 @@ void ProvenanceMap::note_results(const OperatorCall& call, const Call& described
       }
       if (storage_of(tensor) == nullptr) {
         if (is_object(tensor)) {
-          add_object(tensor);
+          add_object(tensor, origin);
         }
         return;
       }
@@ -79,11 +79,13 @@ bool ProvenanceMap::views_opaque(const OperatorCall& call) {
   return viewed.isTensor() && viewed.toTensor().defined() && !is_followed(viewed.toTensor());
 }
 
-void ProvenanceMap::note_views(const OperatorCall& call) {
+void ProvenanceMap::note_views(const OperatorCall& call, std::uint32_t origin) {
   for (const c10::IValue& result : call.results()) {
     for_each_tensor(result, [&](const at::Tensor& tensor) {
-      if (find(storage_id_of(tensor)) == nullptr) {
-        add(tensor, {.hash = kOpaque});
+      if (Entry* const known = entry_of(storage_id_of(tensor))) {
+        known->origin = std::min(known->origin, origin);
+      } else {
+        add(tensor, {.hash = kOpaque, .origin = origin});
       }
     });
   }
@@ -99,12 +101,13 @@ void ProvenanceMap::note_hidden_writes(const OperatorCall& call) {
   }
 }
 
-void ProvenanceMap::note_hidden_results(const OperatorCall& call) {
+void ProvenanceMap::note_hidden_results(const OperatorCall& call, std::uint32_t origin) {
   const auto results = call.results();
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!call.traits.result_arguments[i]) {  // others are targets
-      for_each_tensor(results[i],
-                      [this](const at::Tensor& tensor) { add(tensor, {.hash = kOpaque}); });
+      for_each_tensor(results[i], [&](const at::Tensor& tensor) {
+        add(tensor, {.hash = kOpaque, .origin = origin});
+      });
     }
   }
 }
@@ -127,9 +130,9 @@ void ProvenanceMap::note_recomputed(const at::Tensor& tensor, StorageId saved,
   }
 }
 
-void ProvenanceMap::note_cast(const OperatorCall& call) {
+void ProvenanceMap::note_cast(const OperatorCall& call, std::uint32_t origin) {
   const at::Tensor& cast = call.results()[0].toTensor();
-  add(cast, {.hash = of_cast(cast)});
+  add(cast, {.hash = of_cast(cast), .origin = origin});
 }
 
 }  // namespace reprise::engine_internal

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/operators/autograd_facts.h"
@@ -66,20 +65,21 @@ void ReplayEffects::adopt(const at::Tensor& tensor) {
 }
 
 void ReplayEffects::adopt(StorageId memory) {
-  inside_.insert(memory);
-  adopted_.insert(memory);
+  Memory& known = known_[memory];
+  known.is_inside = true;
+  known.is_adopted = true;
 }
 
 void ReplayEffects::disown(StorageId memory) {
-  inside_.erase(memory);
-  disowned_.insert(memory);
+  Memory& known = known_[memory];
+  known.is_inside = false;
+  known.is_disowned = true;
 }
 
 void ReplayEffects::intercept(const OperatorCall& call) {
   settle();
   const OperatorTraits& traits = call.traits;
   if (traits.undeclared) {
-    note_unused(call);
     give_statistics(call);
   }
   const std::vector<std::uint32_t> outside = outside_arguments(call);
@@ -91,10 +91,11 @@ void ReplayEffects::intercept(const OperatorCall& call) {
   const auto arguments = call.arguments();
   for (const std::uint32_t index : outside) {
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
-      if (!inside_.contains(storage_id_of(tensor))) {
-        left_out_.insert(storage_id_of(tensor));
+      Memory& known = known_[storage_id_of(tensor)];
+      if (!known.is_inside) {
+        known.is_left_out = true;
         keep_untouched(tensor);
-        if (disowned_.contains(storage_id_of(tensor))) {
+        if (known.is_disowned) {
           memory_.copy_before_write(tensor);
         } else {
           memory_.note_write(traits, tensor);
@@ -144,12 +145,9 @@ void ReplayEffects::settle() {
 }
 
 bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& traits) {
-  const StorageId memory = storage_id_of(tensor);
-  if (inside_.contains(memory)) {
-    return false;
-  }
-  if (disowned_.contains(memory)) {
-    return true;
+  const Memory known = find(tensor);
+  if (known.is_inside || known.is_disowned) {
+    return !known.is_inside;
   }
   // A tensor that forward has written has a version. One without was made by the replay, outside
   // the dispatcher (see Note [Wrapped memory]).
@@ -159,7 +157,7 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
       traits.transfer != Transfer::kNone && tensor.has_storage() && is_non_owning(tensor);
   const bool is_made_here = (counts_writes || reads_non_owning) && is_unwritten(tensor);
   if (is_made_here) {
-    inside_.insert(memory);
+    known_[storage_id_of(tensor)].is_inside = true;
   }
   return !is_made_here;
 }
@@ -191,27 +189,10 @@ bool ReplayEffects::may_leave_out_write(const c10::IValue& argument, const Opera
   return may;
 }
 
-// A view of a tensor without a storage, such as a sparse one, is another object, and depends on it
-// like a result.
-void ReplayEffects::run_view(const OperatorCall& call) {
-  if (!reads_.has_stale() || !ProvenanceMap::views_opaque(call)) {
-    call.run();
-    return;
-  }
-  StorageIdList viewed;
-  append_value_ids(call.argument(0), viewed);
-  call.run();
-  StorageIdList views;
-  for (const c10::IValue& result : call.results()) {
-    append_value_ids(result, views);
-  }
-  reads_.note_operator(viewed, views, std::nullopt);
-}
-
 void ReplayEffects::run_inside(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   if (traits.is_view) {
-    run_view(call);
+    call.run();
     return;
   }
   if (traits.is_host_read && replay_host_read(call)) {
@@ -220,19 +201,10 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   if (memory_.hides_any()) {
     show_own_memory(call);
   }
-  StorageIdList inputs;
-  const StorageIdList targets = unset_.empty() ? StorageIdList() : written_memory(call);
-  std::optional<std::string> stale = watch_ == nullptr ? std::nullopt : watch_->change();
-  if (stale && watch_->changed_memory() != nullptr) {
-    reads_.note_other(watch_->changed_memory(), *stale);
-  }
-  const auto arguments = call.arguments();
-  const bool has_unused = traits.writes_undeclared(arguments);
-  for (std::uint32_t index = 0; index < arguments.size(); ++index) {
-    if (has_unused && traits.may_write(index)) {
-      continue;
-    }
-    append_value_ids(arguments[index], inputs);
+  const StorageIdList targets = has_unset_ ? written_memory(call) : StorageIdList();
+  StorageIdList arguments;
+  for (const c10::IValue& argument : call.arguments()) {
+    append_value_ids(argument, arguments);
   }
   call.run();
   if (watch_ != nullptr) {
@@ -240,35 +212,20 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   }
   awaits_write_ = false;
   for (const StorageId memory : targets) {
-    unset_.erase(memory);
+    known_[memory].is_unset = false;
   }
-  StorageIdList outputs;
+  StorageIdList results;
   for (const c10::IValue& result : call.results()) {
-    append_value_ids(result, outputs);
+    append_value_ids(result, results);
   }
-  for (const StorageId memory : outputs) {
-    if (std::find(inputs.begin(), inputs.end(), memory) == inputs.end()) {
-      inside_.insert(memory);
-      if (traits.leaves_memory_as_it_is) {
-        unset_.insert(memory);
-      } else if (!unset_.empty()) {
-        unset_.erase(memory);  // its address has been reused
-      }
+  for (const StorageId memory : results) {
+    if (std::find(arguments.begin(), arguments.end(), memory) == arguments.end()) {
+      Memory& known = known_[memory];  // or its address has been reused
+      known.is_inside = true;
+      known.is_unset = traits.leaves_memory_as_it_is;
+      has_unset_ = has_unset_ || known.is_unset;
     }
   }
-  reads_.note_operator(inputs, outputs, std::move(stale));
-}
-
-void ReplayEffects::note_supplied(const OperatorCall& call) {
-  settle();
-  if (call.traits.undeclared) {
-    note_unused(call);
-  }
-}
-
-// Batch-norm in training saves its running statistics, but does not read them.
-void ReplayEffects::note_unused(const OperatorCall& call) {
-  reads_.note_unused(written_memory(call));
 }
 
 // As forward found them.
@@ -353,8 +310,10 @@ bool ReplayEffects::replay_host_read(const OperatorCall& call) {
   for (const c10::IValue& argument : call.arguments()) {
     append_storage_ids(argument, memory);
   }
-  const bool all_outside = std::none_of(memory.begin(), memory.end(),
-                                        [this](StorageId m) { return inside_.contains(m); });
+  const bool all_outside = std::none_of(memory.begin(), memory.end(), [this](StorageId each) {
+    const auto found = known_.find(each);
+    return found != known_.end() && found->second.is_inside;
+  });
   const auto* host_read = watch_ != nullptr && !memory.empty() && all_outside
                               ? watch_->host_read_of_forward()
                               : nullptr;

@@ -7,7 +7,7 @@
 // the operator, or, if it has other results as well, runs it on copies. If the region reads what it
 // has written, the operator runs on memory of the replay's own, or reads see forward's copy: Note
 // [Outside memory]. Contents that have been neither copied nor computed again and that have changed
-// are an error if they are needed (StaleReads).
+// are an error if they are needed (StaleSlots).
 //
 // Autograd, above the interceptor, records the write nevertheless: it counts the version and
 // changes the tensor's gradient edge. Both are restored as soon as the engine has control again.
@@ -27,8 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
-#include "reprise/engine/effects/stale_reads.h"
+#include "absl/container/flat_hash_map.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -48,7 +47,7 @@ class ReplayEffects final : public OperatorInterceptor {
       : region_(region), memory_(memory), watch_(watch) {}
 
   // Reserves space for about this many storages that the replay will make.
-  void reserve(std::size_t count) { inside_.reserve(count); }
+  void reserve(std::size_t count) { known_.reserve(count); }
 
   // The tensor belongs to the replay.
   void adopt(const at::Tensor& tensor);
@@ -59,38 +58,25 @@ class ReplayEffects final : public OperatorInterceptor {
   // Throws MutationError.
   void intercept(const OperatorCall& call) override;
 
-  // The operator is not run: its results are supplied.
-  void note_supplied(const OperatorCall& call);
-
   // Restores versions and gradient edges that autograd has changed for skipped writes.
   void settle() override;
 
   // The tensor has been saved for backward.
-  void note_save(SlotId slot, const at::Tensor& tensor) {
-    reads_.note_save(slot, storage_id_of(tensor));
-    if (const StorageId values = reads_.has_stale() ? values_of_sparse(tensor) : nullptr) {
-      reads_.note_save(slot, values);
-    }
-    awaits_write_ = awaits_write_ || unset_.contains(storage_id_of(tensor));
+  void note_save(const at::Tensor& tensor) {
+    awaits_write_ = awaits_write_ || find(tensor).is_unset;
   }
-
   // Returns whether the operator that has saved tensors has yet to write to one of them, like rrelu
   // to its noise.
   bool awaits_write() const { return awaits_write_; }
 
   bool has_adopted(const at::Tensor& tensor) const {
-    return adopted_.contains(storage_id_of(tensor)) || memory_.hides(tensor);
+    return find(tensor).is_adopted || memory_.hides(tensor);
   }
   bool has_made(const at::Tensor& tensor) const {
-    return inside_.contains(storage_id_of(tensor)) || memory_.hides(tensor);
+    return find(tensor).is_inside || memory_.hides(tensor);
   }
-
-  const StaleReads& reads() const { return reads_; }
-
   // Returns whether a write to the tensor has been skipped.
-  bool has_left_out(const at::Tensor& tensor) const {
-    return left_out_.contains(storage_id_of(tensor));
-  }
+  bool has_left_out(const at::Tensor& tensor) const { return find(tensor).is_left_out; }
 
  private:
   struct Untouched {
@@ -99,7 +85,17 @@ class ReplayEffects final : public OperatorInterceptor {
     torch::autograd::Edge edge;
   };
 
-  absl::flat_hash_set<StorageId> adopted_;
+  struct Memory {
+    bool is_inside = false;    // belongs to the replay
+    bool is_adopted = false;   // which has not made it
+    bool is_disowned = false;  // again from outside
+    bool is_unset = false;     // uninitialised
+    bool is_left_out = false;  // a write to it was skipped
+  };
+  Memory find(const at::Tensor& tensor) const {
+    const auto found = known_.find(storage_id_of(tensor));
+    return found == known_.end() ? Memory() : found->second;
+  }
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
   // Returns the written arguments that are, or whose lists contain, tensors from outside.
   std::vector<std::uint32_t> outside_arguments(const OperatorCall& call);
@@ -107,10 +103,8 @@ class ReplayEffects final : public OperatorInterceptor {
   // reads.
   bool may_leave_out_write(const c10::IValue& argument, const OperatorTraits& traits);
 
-  void run_view(const OperatorCall& call);
   void run_inside(const OperatorCall& call);
   void note_writes_to_freed(const OperatorCall& call);
-  void note_unused(const OperatorCall& call);
   void give_statistics(const OperatorCall& call) const;
   void run_elsewhere(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
   at::Tensor elsewhere(const OperatorCall& call, std::uint32_t argument, std::uint32_t element,
@@ -126,13 +120,10 @@ class ReplayEffects final : public OperatorInterceptor {
   const std::string& region_;
   ReplayMemory& memory_;
   ReplayWatch* const watch_;
-  absl::flat_hash_set<StorageId> inside_;  // memory that the replay made
-  absl::flat_hash_set<StorageId> disowned_;
-  absl::flat_hash_set<StorageId> unset_;  // uninitialised memory
+  absl::flat_hash_map<StorageId, Memory> known_;
+  bool has_unset_ = false;
   bool awaits_write_ = false;
-  StaleReads reads_;
   std::vector<Untouched> untouched_;
-  absl::flat_hash_set<StorageId> left_out_;
 };
 
 }  // namespace reprise::engine_internal

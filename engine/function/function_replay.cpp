@@ -115,7 +115,10 @@ FunctionReplay::Saved FunctionReplay::note_save(const at::Tensor& tensor, const 
     checks_.compare(slot, tensor, seen);
   }
   if (is_wanted && is_own_thread) {
-    effects_.note_save(slot, tensor);
+    effects_.note_save(tensor);
+    if (watch_) {
+      watch_->note_save(slot, tensor);
+    }
   }
   if (!keep(slot, is_wanted ? &value : nullptr)) {
     saving_.fetch_sub(1);

@@ -179,22 +179,27 @@ void ReplayChecks::check_modified(std::optional<SlotId> asked) {
   const auto is_dead = [this](const auto& each) {
     return !wanted_.contains(each.slot) || !wanted_[each.slot];
   };
-  std::vector<StaleReads::Conflict> conflicts = effects_.reads().conflicts();
-  std::erase_if(conflicts, is_dead);
+  std::vector<StaleSlots::Slot> stale;
+  std::uint32_t host_read = ProvenanceMap::kNone;
+  if (watch_ != nullptr) {
+    stale = watch_->stale_slots().all();
+    host_read = watch_->stale_slots().host_read();
+  }
+  std::erase_if(stale, is_dead);
   std::erase_if(mutations_, is_dead);
-  for (const StaleReads::Conflict& conflict : conflicts) {
-    withheld_.push_back(conflict.slot);
+  for (const StaleSlots::Slot& each : stale) {
+    withheld_.push_back(each.slot);
   }
   for (const Mismatch& mutation : mutations_) {
     withheld_.push_back(mutation.slot);
   }
-  const std::optional<std::string>& host_read = effects_.reads().host_read();
-  const bool is_error = host_read || (asked ? is_withheld(*asked) : !withheld_.empty());
+  const bool is_error =
+      host_read != ProvenanceMap::kNone || (asked ? is_withheld(*asked) : !withheld_.empty());
   if (is_error && !mutations_.empty()) {
     fail_captured();
   }
   if (is_error) {
-    fail_stale(conflicts.empty() ? *host_read : conflicts[0].message);
+    fail_stale(watch_->describe(stale.empty() ? host_read : stale[0].origin));
   }
 }
 
@@ -252,7 +257,8 @@ void ReplayChecks::check_saved(Outcome outcome, const OperatorLog* operators) {
         operators);
   }
   const auto is_accepted = [this](const Mismatch& mismatch) {
-    return effects_.reads().is_unused(mismatch.slot) || is_withheld(mismatch.slot);
+    return is_withheld(mismatch.slot) ||
+           (watch_ != nullptr && watch_->stale_slots().is_unused(mismatch.slot));
   };
   std::erase_if(mismatches_, is_accepted);
   std::erase_if(others_, is_accepted);

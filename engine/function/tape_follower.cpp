@@ -150,7 +150,7 @@ void TapeFollower::follow(const OperatorCall& call, TapeOperatorId index) {
   if (op.first_made == op.end_made) {
     skip_writes(call, index);
   } else {
-    effects_.note_supplied(call);
+    effects_.settle();
     supply(call, index);
   }
   if (op.random != Tape::kNone) {
@@ -223,15 +223,16 @@ void TapeFollower::skip_writes(const OperatorCall& call, TapeOperatorId index) {
   const Tape::Operator& op = tape_.tape.operators[index];
   effects_.settle();
   StorageIdList seen;
-  std::uint32_t next = op.first_write;
+  const auto writes = tape_.tape.writes_of(op);
+  std::size_t next = 0;
   for (const std::uint32_t argument : call.traits.written(call.arguments())) {
     for_each_tensor(call.argument(argument), [&](const at::Tensor& target) {
       const StorageId memory = storage_id_of(target);
-      if (next == op.end_write || std::find(seen.begin(), seen.end(), memory) != seen.end()) {
+      if (next == writes.size() || std::find(seen.begin(), seen.end(), memory) != seen.end()) {
         return;
       }
       seen.push_back(memory);
-      const Tape::Write& write = tape_.tape.writes[next++];
+      const Tape::Write& write = writes[next++];
       if (actions_.is_copied[write.after]) {
         copy(call, target, write);
       } else if (actions_.is_left_out[write.after]) {  // the target keeps its contents
@@ -262,14 +263,14 @@ void TapeFollower::replace_results(const OperatorCall& call, TapeOperatorId inde
   const auto is_supplied = [&](const Tape::Made& made) {
     return actions_.supplied[made.value] != Tape::kNone;
   };
-  const auto& made = tape_.tape.made;
-  if (std::none_of(made.begin() + op.first_made, made.begin() + op.end_made, is_supplied)) {
+  const auto made = tape_.tape.made_by(op);
+  if (std::none_of(made.begin(), made.end(), is_supplied)) {
     return;
   }
   std::uint32_t ordinal = 0;
-  std::uint32_t next = op.first_made;
+  std::size_t next = 0;
   const auto replaced = [&](const at::Tensor& tensor) {
-    if (next == op.end_made || made[next].ordinal != ordinal++) {
+    if (next == made.size() || made[next].ordinal != ordinal++) {
       return tensor;
     }
     at::Tensor kept = saved(call, actions_.supplied[made[next++].value]);

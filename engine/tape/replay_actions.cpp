@@ -63,8 +63,8 @@ class ActionFinder {
   bool is_supplied(TapeValueId value) const { return needed_[value] && is_saved_(value); }
 
   void supply_results(TapeOperatorId op) {
-    for (std::uint32_t i = tape_.operators[op].first_made; i < tape_.operators[op].end_made; ++i) {
-      const TapeValueId made = tape_.made[i].value;
+    for (const Tape::Made& each : tape_.made_by(tape_.operators[op])) {
+      const TapeValueId made = each.value;
       TapeValueId value = made;
       while (value != Tape::kNone && !is_supplied(value)) {
         const TapeValueId next = chains_.next(value);
@@ -73,17 +73,16 @@ class ActionFinder {
         value = may_skip ? next : TapeValueId();
       }
       actions_.supplied[made] = value;
-      for (TapeValueId each = made; value != Tape::kNone && each != value;) {
-        each = chains_.next(each);
-        is_supplied_early_[each] = true;
+      for (TapeValueId early = made; value != Tape::kNone && early != value;) {
+        early = chains_.next(early);
+        is_supplied_early_[early] = true;
       }
     }
   }
 
   void copy_outcomes(TapeOperatorId op) {
-    for (std::uint32_t i = tape_.operators[op].first_write; i < tape_.operators[op].end_write;
-         ++i) {
-      const TapeValueId after = tape_.writes[i].after;
+    for (const Tape::Write& write : tape_.writes_of(tape_.operators[op])) {
+      const TapeValueId after = write.after;
       if (after != Tape::kNone && !is_supplied_early_[after]) {
         (is_supplied(after) ? actions_.is_copied : actions_.is_left_out)[after] = true;
       }
@@ -122,15 +121,11 @@ TapeOperatorSet supplied_operators(const Tape& tape, IsAvailable is_supplied) {
     const Tape::Operator& op = tape.operators[index];
     bool is_any = false;
     bool are_all = true;
-    const auto add = [&](TapeValueId value) {
-      is_any = true;
-      are_all = are_all && is_supplied_later(value);
-    };
-    for (std::uint32_t i = op.first_made; i < op.end_made && op.is_required; ++i) {
-      add(tape.made[i].value);
-    }
-    for (std::uint32_t i = op.first_write; i < op.end_write && op.is_required; ++i) {
-      add(tape.writes[i].after);
+    if (op.is_required) {
+      tape.for_each_outcome(op, [&](TapeValueId value) {
+        is_any = true;
+        are_all = are_all && is_supplied_later(value);
+      });
     }
     supplied[index] = is_any && are_all;
   }

@@ -32,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -195,6 +196,24 @@ class Tape {
     MemorySample sample = 0;  // of all bytes, unless they had been freed when forward ended
   };
 
+  std::span<const Made> made_by(const Operator& op) const {
+    return std::span(made).subspan(op.first_made, op.end_made - op.first_made);
+  }
+  std::span<const Write> writes_of(const Operator& op) const {
+    return std::span(writes).subspan(op.first_write, op.end_write - op.first_write);
+  }
+  // Calls `visitor` with each value that the operator makes, or leaves in memory that it writes.
+  void for_each_outcome(const Operator& op, const auto& visitor) const {
+    for (const Made& each : made_by(op)) {
+      visitor(each.value);
+    }
+    for (const Write& write : writes_of(op)) {
+      if (write.after != kNone) {
+        visitor(write.after);
+      }
+    }
+  }
+
   // Calls `visitor` with each tensor that the operator takes.
   void for_each_tensor_argument(const Operator& op, const auto& visitor) const {
     for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
@@ -206,8 +225,8 @@ class Tape {
   // The same with each value that it depends on, including the values that it writes to.
   void for_each_use(const Operator& op, const auto& visitor) const {
     for_each_tensor_argument(op, [&](const Tensor& tensor) { visitor(tensor.value); });
-    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-      visitor(writes[i].before);
+    for (const Write& write : writes_of(op)) {
+      visitor(write.before);
     }
   }
 

@@ -14,20 +14,11 @@ using Why = Tape::Given::Why;
 
 bool is_operator_needed(const Tape& tape, const Tape::Operator& op, const TapeValueSet& needed,
                         IsAvailable is_available) {
-  const auto is_wanted = [&](TapeValueId value) {
-    return value != Tape::kNone && needed[value] && !is_available(value);
-  };
-  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-    if (is_wanted(tape.made[i].value)) {
-      return true;
-    }
-  }
-  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    if (is_wanted(tape.writes[i].after)) {
-      return true;
-    }
-  }
-  return false;
+  bool is_needed = false;
+  tape.for_each_outcome(op, [&](TapeValueId value) {
+    is_needed = is_needed || (needed[value] && !is_available(value));
+  });
+  return is_needed;
 }
 
 // An operator makes values later than all that it reads, so one pass from the end suffices.
@@ -53,15 +44,10 @@ void need_transfers(const Tape& tape, TapeValueSet& needed) {
     if (op.transfer == Transfer::kNone) {
       continue;
     }
-    for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-      needed[tape.made[i].value] = true;
+    for (const Tape::Write& write : tape.writes_of(op)) {
+      needed[write.before] = needed[write.before] && write.after == Tape::kNone;
     }
-    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-      if (tape.writes[i].after != Tape::kNone) {
-        needed[tape.writes[i].before] = false;
-        needed[tape.writes[i].after] = true;
-      }
-    }
+    tape.for_each_outcome(op, [&](TapeValueId value) { needed[value] = true; });
   }
 }
 

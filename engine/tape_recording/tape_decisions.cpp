@@ -39,13 +39,13 @@ void TapeWriter::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IVal
   Tape::Operator& op = tape_.operators.back();
   op.decision = answer.policy;
   op.is_asked = true;
-  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    if (answer.policy == CheckpointPolicy::MUST_RECOMPUTE && tape_.writes[i].after != Tape::kNone) {
-      values_.forget(tape_.writes[i].after);
+  for (const Tape::Write& write : tape_.writes_of(op)) {
+    if (answer.policy == CheckpointPolicy::MUST_RECOMPUTE && write.after != Tape::kNone) {
+      values_.forget(write.after);
     }
   }
-  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-    values_.forget(tape_.made[i].value);
+  for (const Tape::Made& made : tape_.made_by(op)) {
+    values_.forget(made.value);
   }
   if (!keeps(answer.policy)) {
     return;

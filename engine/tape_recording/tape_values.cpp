@@ -156,12 +156,9 @@ void TapeValues::put_away(TapeValueId value) {
 // The contents that it writes to are not read.
 void TapeValues::note_reads(const Tape::Operator& op) {
   const auto is_target = [&](TapeValueId value) {
-    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-      if (tape_.writes[i].before == value) {
-        return true;
-      }
-    }
-    return false;
+    const auto writes = tape_.writes_of(op);
+    return std::any_of(writes.begin(), writes.end(),
+                       [value](const Tape::Write& write) { return write.before == value; });
   };
   tape_.for_each_tensor_argument(op, [&](const Tape::Tensor& argument) {
     Info& info = info_[argument.value];
@@ -183,15 +180,9 @@ void TapeValues::note_last(c10::ArrayRef<c10::IValue> results) {
 bool TapeValues::is_served(TapeOperatorId index) const {
   const Tape::Operator& op = tape_.operators[index];
   bool is_served = op.first_made < op.end_made || op.first_write < op.end_write;
-  const auto is_supplied = [this](TapeValueId value) {
-    return value == Tape::kNone || tape_.given.contains(value) || info_[value].is_released;
-  };
-  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-    is_served = is_served && is_supplied(tape_.made[i].value);
-  }
-  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    is_served = is_served && is_supplied(tape_.writes[i].after);
-  }
+  tape_.for_each_outcome(op, [&](TapeValueId value) {
+    is_served = is_served && (tape_.given.contains(value) || info_[value].is_released);
+  });
   return is_served;
 }
 

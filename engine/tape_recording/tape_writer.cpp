@@ -229,8 +229,8 @@ void TapeWriter::report_operators(const TapeValueSet& needed, RegionStats& stats
   for (const TapeOperatorId index : tape_.operators.ids()) {
     const Tape::Operator& op = tape_.operators[index];
     std::int64_t dropped_bytes = 0;
-    for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-      const TapeValueId made = tape_.made[i].value;
+    for (const Tape::Made& each : tape_.made_by(op)) {
+      const TapeValueId made = each.value;
       const bool is_kept = needed[made] && tape_.given.contains(made);
       dropped_bytes += is_kept || values_[made].is_kept_as_written ? 0 : values_[made].bytes;
     }

@@ -129,26 +129,16 @@ void TapeReplay::note_repeated(const std::vector<TapeOperatorId>& operators,
     const TapeOperatorId op = tape_.values[tape_.slots[slots.front()].value].op;
     position_ = op == Tape::kNone ? position_ : op.number();
   }
-  const auto for_each_result = [this](const Tape::Operator& op, const auto& visitor) {
-    for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-      visitor(tape_.made[i].value);
-    }
-    for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-      if (tape_.writes[i].after != Tape::kNone) {
-        visitor(tape_.writes[i].after);
-      }
-    }
-  };
   const auto reset = [this](TapeValueId value) { work_[value].ending_uses = 0; };
   for (const TapeOperatorId index : operators) {
     tape_.for_each_use(tape_.operators[index], reset);
-    for_each_result(tape_.operators[index], reset);
+    tape_.for_each_outcome(tape_.operators[index], reset);
   }
   const std::vector<TapeOperatorId> from_the_last(operators.rbegin(), operators.rend());
   for (const TapeOperatorId index : from_the_last) {
     const Tape::Operator& op = tape_.operators[index];
     bool is_repeated = false;
-    for_each_result(op, [&](TapeValueId value) {
+    tape_.for_each_outcome(op, [&](TapeValueId value) {
       is_repeated = is_repeated || is_made_again(value, slots, wants);
     });
     if (is_repeated) {

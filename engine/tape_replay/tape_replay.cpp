@@ -274,8 +274,8 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
 // in flight arrives in its own memory only.
 void TapeReplay::prepare_writes(const Tape::Operator& op) {
   written_.clear();
-  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    const TapeValueId before = tape_.writes[i].before;
+  for (const Tape::Write& write : tape_.writes_of(op)) {
+    const TapeValueId before = write.before;
     const auto given = tape_.given.find(before);
     const bool is_unset = given != tape_.given.end() && given->second.why == Why::kUnset;
     const bool is_shared = !is_unset && (is_available(before) || is_used_later(before));
@@ -381,14 +381,7 @@ void TapeReplay::fill_slots_and_free(const Tape::Operator& op, Wants wants) {
     }
     free_if_unused(value);
   };
-  for (std::uint32_t i = op.first_made; i < op.end_made; ++i) {
-    finish(tape_.made[i].value);
-  }
-  for (std::uint32_t i = op.first_write; i < op.end_write; ++i) {
-    if (tape_.writes[i].after != Tape::kNone) {
-      finish(tape_.writes[i].after);
-    }
-  }
+  tape_.for_each_outcome(op, finish);
   tape_.for_each_use(op, [&](TapeValueId value) {
     fill_slots_of_brought_back(value, wants);
     free_if_unused(value);

@@ -20,7 +20,7 @@ void ReplayWatch::compare_draw(const OperatorCall& call, const Draw& draw) {
     return;
   }
   const std::uint32_t origin =
-      new_origin(c10::str(describe_call(call), ", which ", describe_shared_draw(draw.generator)));
+      origins_.add(c10::str(describe_call(call), ", which ", describe_shared_draw(draw.generator)));
   const auto mark = [&](const at::Tensor& tensor) {
     made_.add(tensor, {.hash = kChanged, .origin = origin});
   };
@@ -41,7 +41,7 @@ void ReplayWatch::compare_wrapped(const OperatorCall& call,
   const std::vector<Fingerprint> now = WrappedWrites::fingerprints(written);
   for (std::size_t i = 0; i < written.size(); ++i) {
     if (!Fingerprint::equal(now[i], forward->second[i])) {
-      const std::uint32_t origin = new_origin(
+      const std::uint32_t origin = origins_.add(
           c10::str(describe_call(call),
                    ", which writes to memory that the region wraps itself (from_blob) and "
                    "that forward has changed already. Wrap it before the region"));
@@ -82,7 +82,7 @@ void ReplayWatch::compare_reads(const OperatorCall& call, const ProvenanceMap::C
                  looked_at_.insert(reads[i].outside).second && outside.differs_from(tensor)) {
         report(", with other values than the tensor that forward read there, which is gone");
       }
-      changed_memory_ = change_ ? storage_id_of(tensor) : nullptr;
+      other_ = change_ ? tensor : at::Tensor();
     } else if (version != reads[i].version) {
       report(", at version ", version, ", forward read it at version ", reads[i].version);
       has_other_version_ = true;

@@ -15,6 +15,11 @@
 #include "reprise/hooks/storage/alias.h"
 
 namespace reprise::engine_internal {
+namespace {
+
+using Forbids = ReplayOrigins::Forbids;
+
+}  // namespace
 
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
@@ -34,10 +39,10 @@ void ReplayWatch::note_copy(std::uint32_t input, const at::Tensor& copy, bool is
 }
 
 void ReplayWatch::note_stand_in(c10::weak_intrusive_ptr<c10::StorageImpl> storage) {
-  const std::uint32_t origin = new_origin(
+  const std::uint32_t origin = origins_.add(
       "it depends on a tensor that stands for a result, which the recomputation under the region's "
       "policy has left outside",
-      Keeping::kForbidden);
+      Forbids::kKeep);
   made_.add_memory({.hash = kChanged, .origin = origin, .storage = std::move(storage)});
 }
 
@@ -45,29 +50,38 @@ void ReplayWatch::intercept(const OperatorCall& call) {
   const OperatorTraits& traits = call.traits;
   matched_.reset();
   change_.reset();
-  changed_memory_ = nullptr;
+  other_.reset();
   has_other_version_ = false;
+  has_run_ = false;
   if (traits.is_view) {
     const bool is_opaque = ProvenanceMap::views_opaque(call);
+    const std::uint32_t origin = is_opaque ? stale_origin_of(call) : ProvenanceMap::kNone;
     inner_->intercept(call);
     if (is_opaque) {
-      made_.note_views(call);
+      made_.note_views(call, origin);
     }
     return;
   }
+  if (traits.undeclared) {  // batch-norm in training saves its statistics, but does not read them
+    stale_slots_.note_unused(written_memory(call));
+  }
   if (is_bypassed()) {
     intercept_hidden(call);
-    return;
-  }
-  if (is_cast_of_parameter(call)) {
+  } else if (is_cast_of_parameter(call)) {
+    const std::uint32_t origin = stale_origin_of(call);
     inner_->intercept(call);
-    made_.note_cast(call);
-    return;
-  }
-  if (traits.transfer == Transfer::kWait && is_wait_for_left_over(call)) {
+    made_.note_cast(call, origin_after(call, origin));
+  } else if (traits.transfer == Transfer::kWait && is_wait_for_left_over(call)) {
     inner_->intercept(call);
-    return;
+  } else {
+    intercept_followed(call);
   }
+  if (has_run_) {
+    stale_slots_.note_operator();
+  }
+}
+
+void ReplayWatch::intercept_followed(const OperatorCall& call) {
   ProvenanceMap::Call described = describe(call);
   ++calls_;
   matched_ = match(described.hash);
@@ -76,31 +90,92 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     described.hash = ~described.hash;
   }
   compare_reads(call, described);
-  const StorageIdList targets = change_ ? written_memory(call) : StorageIdList();
+  const bool is_stale = ReplayOrigins::is_stale(origin);
+  const StorageIdList targets = change_ || is_stale ? written_memory(call) : StorageIdList();
   const std::vector<at::Tensor> wrapped =
       described.has_unknown ? writes_.targets(call, made_) : std::vector<at::Tensor>();
   const std::optional<Draw> draw = draw_of(call);
-  has_run_ = false;
   if (inside_) {
     inside_->writes().start(call);
   }
-  made_.note_writes(call, described, origin);
+  made_.note_writes(call, described, is_stale ? ProvenanceMap::kNone : origin);
   inner_->intercept(call);
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
   }
-  // Results that are supplied are forward's. But other memory may mean that the code asks for other
-  // results, and contents are compared at one read only.
-  if (change_ && (has_run_ || !has_other_version_)) {
-    origin = std::min(origin, new_origin(*change_, Keeping::kForbidden));
-    made_.note_origin(targets, origin);
-  }
+  origin = origin_after(call, origin);
+  made_.note_origin(targets, origin);
   made_.note_results(call, described, origin);
   if (inside_) {
     inside_->writes().note_written(call, made_, has_run_);
   }
   if (draw) {
     compare_draw(call, *draw);
+  }
+}
+
+std::uint32_t ReplayWatch::origin_after(const OperatorCall& call, std::uint32_t origin) {
+  // Results that are supplied are forward's. But other memory may mean that the code asks for other
+  // results, and contents are compared at one read only.
+  if (ReplayOrigins::is_stale(origin) && !has_run_) {
+    origin = origins_.add(origins_.description(origin), Forbids::kKeep);
+  }
+  if (change_ && (has_run_ || !has_other_version_)) {
+    const std::uint32_t changed =
+        origins_.add(*change_, has_run_ ? Forbids::kSave : Forbids::kKeep);
+    if (has_run_ && other_.defined()) {
+      others_.push_back({WatchedForward::WeakMemory(other_), changed});
+      stale_slots_.note_found(storage_id_of(other_), changed);
+    }
+    origin = std::min(origin, changed);
+  }
+  other_.reset();
+  if (ReplayOrigins::is_stale(origin) && call.traits.written_arguments.empty()) {
+    bool has_tensors = false;
+    for (const c10::IValue& result : call.results()) {
+      for_each_tensor(result, [&](const at::Tensor& /*tensor*/) { has_tensors = true; });
+    }
+    if (!has_tensors) {
+      stale_slots_.note_host_read(origin);
+    }
+  }
+  return origin;
+}
+
+std::uint32_t ReplayWatch::origin_at(StorageId memory) const {
+  if (const ProvenanceMap::Entry* const entry = made_.find(memory)) {
+    return entry->origin;
+  }
+  const auto other = std::find_if(others_.begin(), others_.end(), [memory](const Other& each) {
+    return each.memory.id() == memory;
+  });
+  return other == others_.end() ? ProvenanceMap::kNone : other->origin;
+}
+
+std::uint32_t ReplayWatch::origin_of_arguments(const ProvenanceMap::Call& described) const {
+  std::uint32_t origin = ProvenanceMap::kNone;
+  for (const StorageId memory : described.arguments) {
+    origin = std::min(origin, origin_at(memory));
+  }
+  return origin;
+}
+
+std::uint32_t ReplayWatch::stale_origin_of(const OperatorCall& call) {
+  const std::uint32_t origin = origins_.has(Forbids::kSave)
+                                   ? origin_of_arguments(made_.call_of(call))
+                                   : ProvenanceMap::kNone;
+  return ReplayOrigins::is_stale(origin) ? origin : ProvenanceMap::kNone;
+}
+
+void ReplayWatch::note_save(SlotId slot, const at::Tensor& tensor) {
+  const StorageId memory = storage_id_of(tensor);
+  if (!origins_.has(Forbids::kSave)) {
+    stale_slots_.note_save(slot, memory, ProvenanceMap::kNone);
+    return;
+  }
+  stale_slots_.note_save(slot, memory, origin_at(memory));
+  if (const StorageId values = values_of_sparse(tensor)) {
+    stale_slots_.note_save(slot, values, origin_at(values));
   }
 }
 
@@ -117,6 +192,9 @@ ProvenanceMap::Call ReplayWatch::describe(const OperatorCall& call) {
   if (has_added) {
     described = made_.call_of(call);
   }
+  if (!others_.empty()) {
+    described.origin = std::min(described.origin, origin_of_arguments(described));
+  }
   return described;
 }
 
@@ -131,9 +209,13 @@ void ReplayWatch::intercept_hidden(const OperatorCall& call) {
                          ", forward read it at version ", read->second);
     }
   }
+  std::uint32_t origin = stale_origin_of(call);
+  const StorageIdList targets = written_memory(call);
   made_.note_hidden_writes(call);
   inner_->intercept(call);
-  made_.note_hidden_results(call);
+  origin = origin_after(call, origin);
+  made_.note_origin(targets, origin);
+  made_.note_hidden_results(call, origin);
 }
 
 // Forward has made the tensor, and the region's code has cached it, like a mask that is made once.
@@ -157,7 +239,7 @@ bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
   }
   const ProvenanceMap::Entry& entry = *left;
   if (checks_outside_ && version_of(tensor) > entry.version) {
-    const std::uint32_t origin = new_origin(
+    const std::uint32_t origin = origins_.add(
         c10::str("it depends on a tensor that the region's forward has made, ",
                  TensorMetadata(tensor).to_string(), ", and that has been changed in place since"));
     made_.add(tensor, {.hash = ~entry.hash, .origin = origin, .is_left_over = true});
@@ -212,15 +294,15 @@ std::uint32_t ReplayWatch::origin_for(const OperatorCall& call,
   if (!matched_) {
     note_read_ahead(described);
     const auto& operators = forward_.operators;
-    return new_origin(c10::str(describe_call(call),
-                               ", which forward did not run, or ran on other numbers or tensors",
-                               next_ < operators.size()
-                                   ? c10::str("; forward ran ", *operators[next_].name, " there")
-                                   : "",
-                               torchscript_hint()),
-                      described.reads_left_over ? Keeping::kForbidden
-                      : is_ahead()              ? Keeping::kForbiddenInPlaceOfOutside
-                                                : Keeping::kAllowed);
+    return origins_.add(c10::str(describe_call(call),
+                                 ", which forward did not run, or ran on other numbers or tensors",
+                                 next_ < operators.size()
+                                     ? c10::str("; forward ran ", *operators[next_].name, " there")
+                                     : "",
+                                 torchscript_hint()),
+                        described.reads_left_over ? Forbids::kKeep
+                        : is_ahead()              ? Forbids::kKeepInPlaceOfOutside
+                                                  : Forbids::kNothing);
   }
   return ProvenanceMap::kNone;
 }
@@ -244,23 +326,14 @@ void ReplayWatch::note_read_ahead(const ProvenanceMap::Call& described) {
 std::optional<std::string> ReplayWatch::wrongly_kept() const {
   const bool replaces_outside = std::any_of(read_ahead_.begin(), read_ahead_.end(),
                                             [](const auto& storage) { return storage.expired(); });
-  const auto is_forbidden = [replaces_outside](const Origin& origin) {
-    return origin.keeping == Keeping::kForbidden ||
-           (origin.keeping == Keeping::kForbiddenInPlaceOfOutside && replaces_outside);
-  };
-  const bool is_any = std::any_of(origins_.begin(), origins_.end(), is_forbidden);
-  const auto* const entry = is_any ? made_.find_alive([&](const ProvenanceMap::Entry& each) {
-    return each.origin != ProvenanceMap::kNone && !each.is_left_over &&
-           is_forbidden(origin(each.origin));
-  })
-                                   : nullptr;
-  return entry == nullptr ? std::nullopt : std::optional(origin(entry->origin).description);
-}
-
-std::uint32_t ReplayWatch::new_origin(std::string description, Keeping keeping) {
-  origins_.push_back({std::move(description), keeping});
-  const auto index = static_cast<std::uint32_t>(origins_.size() - 1);
-  return static_cast<std::uint32_t>(keeping) * kOrigins + index;
+  const Forbids mildest = replaces_outside ? Forbids::kKeepInPlaceOfOutside : Forbids::kKeep;
+  const auto* const entry =
+      origins_.has(mildest) ? made_.find_alive([&](const ProvenanceMap::Entry& each) {
+        return each.origin != ProvenanceMap::kNone && !each.is_left_over &&
+               ReplayOrigins::forbids(each.origin) <= mildest;
+      })
+                            : nullptr;
+  return entry == nullptr ? std::nullopt : std::optional(describe(entry->origin));
 }
 
 std::optional<ReplayWatch::Draw> ReplayWatch::draw_of(const OperatorCall& call) {
@@ -344,7 +417,7 @@ std::string ReplayWatch::origin_of(const at::Tensor& tensor) const {
   if (entry == nullptr || entry->origin == ProvenanceMap::kNone) {
     return "it is another tensor than the one that forward saved here";
   }
-  return origin(entry->origin).description;
+  return describe(entry->origin);
 }
 
 }  // namespace reprise::engine_internal

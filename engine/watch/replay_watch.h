@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/outside/replay_memory.h"
+#include "reprise/engine/watch/replay_origins.h"
 #include "reprise/engine/watch/watched_forward.h"
 #include "reprise/rng/rng_fork_guard.h"
 
@@ -63,15 +64,16 @@ class ReplayWatch final : public OperatorInterceptor {
   // Restores the generators that forward has not drawn from, or not yet.
   void put_generators_back() { drawn_.clear(); }
 
+  // A tensor has been saved for backward, in a slot that is wanted.
+  void note_save(SlotId slot, const at::Tensor& tensor);
+  const StaleSlots& stale_slots() const { return stale_slots_; }
+  const std::string& describe(std::uint32_t origin) const { return origins_.description(origin); }
+
   // About the operator that runs now.
   // Returns its number in forward; none if forward has not run it, or not yet.
   std::optional<std::uint32_t> matched() const { return matched_; }
   // Returns its number in the replay, from 1.
   std::uint32_t calls() const { return calls_; }
-  // Returns an error message if it reads a tensor from outside that differs from forward's.
-  const std::optional<std::string>& change() const { return change_; }
-  // Returns the memory of that tensor, if it is another tensor; null otherwise.
-  StorageId changed_memory() const { return changed_memory_; }
   // Returns forward's host read; null if it read no tensors from outside.
   const std::vector<c10::IValue>* host_read_of_forward() const;
   // Forward still runs and has not reached it; or forward has no such operator, which its saved
@@ -108,6 +110,7 @@ class ReplayWatch final : public OperatorInterceptor {
   at::Tensor before_of(std::optional<std::uint32_t> op, std::uint32_t argument,
                        std::uint32_t element) const;
   void intercept_hidden(const OperatorCall& call);
+  void intercept_followed(const OperatorCall& call);
   ProvenanceMap::Call describe(const OperatorCall& call);
   // Returns whether it is one, and was unknown before.
   bool add_left_over(const at::Tensor& tensor);
@@ -115,19 +118,6 @@ class ReplayWatch final : public OperatorInterceptor {
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);
-  // The strictest first.
-  enum class Keeping : std::uint8_t { kForbidden, kForbiddenInPlaceOfOutside, kAllowed };
-  // A reason why tensors differ from forward's.
-  struct Origin {
-    std::string description;
-    Keeping keeping;
-  };
-
-  // Returns its number. Of several reasons a tensor has the one with the least number, which is
-  // among the strictest.
-  std::uint32_t new_origin(std::string description, Keeping keeping = Keeping::kAllowed);
-  const Origin& origin(std::uint32_t number) const { return origins_[number % kOrigins]; }
-
   void note_read_ahead(const ProvenanceMap::Call& described);
   std::string describe_call(const OperatorCall& call) const;
   void compare_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
@@ -137,6 +127,12 @@ class ReplayWatch final : public OperatorInterceptor {
   void find_uncounted(std::span<const at::Tensor> inputs);
   void compare_uncounted(const OperatorCall& call);
   std::uint32_t origin_for(const OperatorCall& call, const ProvenanceMap::Call& described);
+  std::uint32_t origin_at(StorageId memory) const;
+  std::uint32_t origin_of_arguments(const ProvenanceMap::Call& described) const;
+  std::uint32_t stale_origin_of(const OperatorCall& call);
+  // An operator with arguments of that origin has run, or has got its results otherwise. Returns
+  // the origin of its outcome.
+  std::uint32_t origin_after(const OperatorCall& call, std::uint32_t origin);
 
   const WatchedForward& forward_;
   ReplayMemory& memory_;
@@ -153,16 +149,23 @@ class ReplayWatch final : public OperatorInterceptor {
   std::uint32_t calls_ = 0;
   std::uint32_t next_ = 0;  // index among forward's operators
   std::optional<std::uint32_t> matched_;
-  bool has_run_ = false;
+  bool has_run_ = false;  // the operator: it was neither supplied nor left out
+  // Of the operator that runs: an error message if it reads a tensor from outside that differs from
+  // forward's.
   std::optional<std::string> change_;
-  StorageId changed_memory_ = nullptr;
+  at::Tensor other_;                // that tensor, if it is another one
   bool has_other_version_ = false;  // which change_ says
   std::optional<absl::flat_hash_map<Provenance, std::vector<std::uint32_t>>> positions_;
   // By generator, each retained.
   absl::flat_hash_map<const c10::GeneratorImpl*, std::unique_ptr<RngForkGuard>> drawn_;
 
-  static constexpr std::uint32_t kOrigins = 1U << 28;  // at most
-  std::vector<Origin> origins_;
+  ReplayOrigins origins_;
+  StaleSlots stale_slots_;
+  struct Other {
+    WatchedForward::WeakMemory memory;
+    std::uint32_t origin;
+  };
+  std::vector<Other> others_;  // that the replay has read from outside in place of forward's
   // From outside, by operators that forward has not reached.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> read_ahead_;
 };
