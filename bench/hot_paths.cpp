@@ -90,7 +90,8 @@ void count_all() {
   }
   count_region("function", {});
   count_region("function, no early stop", {.early_stop = false});
-  count_region("function, not watched", {.determinism_check = DeterminismCheck::kNone});
+  count_region("function, not watched",
+               {.determinism_check = DeterminismCheck::kNone, .watch_operators = false});
   count_region("function, recompute", {.policy = policies::save_nothing()});
   count_region("function, save", {.policy = policies::save_everything()});
   count_region("scope", {.replay = ReplayMode::kTape});

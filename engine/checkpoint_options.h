@@ -14,7 +14,6 @@
 #ifndef REPRISE_ENGINE_CHECKPOINT_OPTIONS_H_
 #define REPRISE_ENGINE_CHECKPOINT_OPTIONS_H_
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -23,7 +22,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "reprise/base/export.h"
 #include "reprise/policies/checkpoint_policy.h"
@@ -38,8 +36,7 @@ class ActivationStore;
 
 // How the tensors that a recomputation saves are compared with forward's, slot by slot.
 enum class DeterminismCheck {
-  // Compares the number of saved tensors only. Reads of outside tensors in forward are not recorded
-  // either, which makes regions of many small operators faster.
+  // Compares the number of saved tensors only.
   kNone,
   // Shape, strides, dtype, device, layout and requires-grad. Costs no device work.
   kMetadata,
@@ -107,7 +104,8 @@ struct CheckpointOptions {
   std::int64_t min_input_bytes = 0;
 
   // Restores the state of the random number generators for a recomputation: of the CPU, of the
-  // devices of the arguments (at any nesting) and of the current device, `generators`, and the
+  // devices of the arguments (at any nesting) and of the current device, of generators among the
+  // arguments, of each other generator that an operator draws from (see `watch_operators`), and the
   // named states of each `RngStateTracker`.
   bool preserve_rng_state = true;
 
@@ -124,6 +122,14 @@ struct CheckpointOptions {
   // For `DeterminismCheck::kCallback` only: describes one saved tensor (detached). Called in
   // forward and in the recomputation, with grad mode off.
   std::function<std::string(const at::Tensor&)> determinism_fn = {};
+
+  // Records the operators of a function region's forward: the tensors from outside that they read
+  // and write, and the generators that they draw from. If a tensor has been modified since it was
+  // read, and a saved tensor depends on it, the recomputation is an error. Off, regions of many
+  // small operators are faster; their recomputations read tensors from outside as they are then,
+  // and may not draw from generators other than those that are known when forward begins. No effect
+  // under a policy, and on tapes, which record the operators in any case.
+  bool watch_operators = true;
 
   // Records the region's operators with C++ stack traces, and prints both lists from the first
   // difference on if the recomputation differs from forward. Slow. `DebugModeGuard` and
@@ -165,10 +171,6 @@ struct CheckpointOptions {
   // and each recomputation, so that the times in `memory_report()` include the region's kernels.
   // Slow.
   bool synchronize_boundary = false;
-
-  // The caller's own generators that the region's code draws from. Generators among the arguments
-  // are found automatically.
-  std::vector<at::Generator> generators = {};
 
   // Called once, in forward, even if no gradient is recorded. With gradients, the returned objects
   // are entered around forward and each recomputation.

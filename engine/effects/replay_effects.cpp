@@ -300,7 +300,7 @@ at::Tensor ReplayEffects::copy_for_write(const OperatorCall& call, std::uint32_t
         "[checkpoint] region '", region_, "': ", call.op.operator_name(),
         " writes to a tensor from outside the region, ", TensorMetadata(tensor).to_string(),
         ", and has results that depend on what it found there, which is not known: forward did not "
-        "run it, or DeterminismCheck::kNone had nothing of forward noted. Use another check"));
+        "run it, or CheckpointOptions::watch_operators is off. Leave it on"));
   }
   return at::clone(before.defined() ? before : tensor);
 }

@@ -124,7 +124,7 @@ class FunctionRecomputation final : public Recomputation {
       function_.tape = std::make_unique<FunctionTape>(entry.options.allow_cache_entry_mutation,
                                                       entry.through_hooks);
     }
-    add_inputs(arguments);
+    add_inputs(arguments, /*watches=*/entry.asks_policy || entry.options.watch_operators);
   }
 
   std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
@@ -174,7 +174,7 @@ class FunctionRecomputation final : public Recomputation {
   void append_stored(std::vector<std::shared_ptr<StoredTensor>>& stored) const override;
 
  private:
-  void add_inputs(const std::vector<at::Tensor>& arguments);
+  void add_inputs(const std::vector<at::Tensor>& arguments, bool watches);
   // False for a tensor that a backward inside the region saves on another thread.
   bool is_recorded() const { return recorder_ != nullptr && recorder_->is_on_its_thread(); }
 
@@ -186,7 +186,7 @@ class FunctionRecomputation final : public Recomputation {
 };
 
 // The same tensor passed twice is one input, so that it is one tensor in the replay as well.
-void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments) {
+void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments, bool watches) {
   function_.argument_inputs.reserve(arguments.size());
   std::vector<at::Tensor> distinct;
   for (const at::Tensor& tensor : arguments) {
@@ -198,7 +198,7 @@ void FunctionRecomputation::add_inputs(const std::vector<at::Tensor>& arguments)
     }
   }
   function_.inputs = RegionInput::keep_all(distinct, record_.input_store, record_.name);
-  if (record_.check != DeterminismCheck::kNone || function_.tape) {
+  if (watches) {
     function_.watched =
         std::make_unique<WatchedForward>(distinct, record_.copied_state_limit_bytes);
   }

@@ -21,7 +21,7 @@ struct FunctionRecord {
   std::unique_ptr<RegionCode> code;
   std::vector<RegionInput> inputs;             // each tensor once
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
-  std::unique_ptr<WatchedForward> watched;     // null without a policy, if nothing is checked
+  std::unique_ptr<WatchedForward> watched;     // null if its operators are not watched
   std::unique_ptr<FunctionTape> tape;          // null without a policy
   // The first slot behind all transfers that forward ran in front of a slot: see Note [Transfers].
   SlotId slot_behind_transfers{0};

@@ -270,6 +270,9 @@ void FunctionReplay::run() {
   if (follower_) {
     follower_->check();
   }
+  if (draws_) {
+    draws_->check();
+  }
   while (inputs_inside_.contains(SlotId(count_.load()))) {
     count_.fetch_add(1);
   }
@@ -355,6 +358,9 @@ void FunctionReplay::run_region(std::span<const at::Tensor> inputs) {
     interceptor = &*watch_;
   } else {
     memory_.start(freed_of(record_));
+    if (record_.state.rng) {
+      interceptor = &draws_.emplace(*record_.state.rng, record_.name, effects_);
+    }
   }
   for (const StorageId memory : memory_.freed()) {
     effects_.adopt(memory);

@@ -23,6 +23,7 @@
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/effects/replay_effects.h"
 #include "reprise/engine/effects/replay_graph.h"
+#include "reprise/engine/function/captured_draws.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/function_record.h"
 #include "reprise/engine/function/input_slots.h"
@@ -134,6 +135,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   ReplayChecks checks_;
   ReplayGraph graph_;
   std::optional<TapeFollower> follower_;
+  std::optional<CapturedDraws> draws_;                 // without a watch
   std::optional<StopBeforeOperator> before_operator_;  // if the last one needed is uninterruptible
   std::unique_ptr<OperatorLog> operators_;
 

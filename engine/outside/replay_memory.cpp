@@ -10,6 +10,7 @@
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/storage/storage_view.h"
 
 namespace reprise::engine_internal {
 namespace {

@@ -189,8 +189,6 @@ class ForwardRegion::Impl {
       code->take_inputs(inputs);
     }
     RegionContexts contexts = options.context_fn ? options.context_fn() : RegionContexts{};
-    inputs.generators.insert(inputs.generators.end(), options.generators.begin(),
-                             options.generators.end());
     std::optional<RngSnapshot> rng =
         RngSnapshot::capture(devices_of(inputs.tensors), inputs.generators);
     const std::shared_ptr<Policy> policy =

@@ -68,8 +68,9 @@ void set_determinism_check(CheckpointOptions& options, py::handle check) {
 
 CheckpointOptions make_options(std::string name, py::handle policy, const std::string& replay,
                                std::int64_t min_input_bytes, bool preserve_rng_state,
-                               bool early_stop, py::handle determinism_check, bool debug,
-                               bool allow_external_mutation, std::int64_t copied_state_limit_bytes,
+                               bool early_stop, py::handle determinism_check, bool watch_operators,
+                               bool debug, bool allow_external_mutation,
+                               std::int64_t copied_state_limit_bytes,
                                bool allow_cache_entry_mutation, bool respect_saved_tensors_hooks,
                                std::shared_ptr<ActivationStore> input_store, int prefetch_depth,
                                bool synchronize_boundary) {
@@ -81,6 +82,7 @@ CheckpointOptions make_options(std::string name, py::handle policy, const std::s
   options.preserve_rng_state = preserve_rng_state;
   options.early_stop = early_stop;
   set_determinism_check(options, determinism_check);
+  options.watch_operators = watch_operators;
   options.debug = debug;
   options.allow_external_mutation = allow_external_mutation;
   options.copied_state_limit_bytes = copied_state_limit_bytes;
@@ -100,7 +102,8 @@ void add_options(py::module_& module) {
            py::arg("policy") = py::none(), py::arg("replay") = "function",
            py::arg("min_input_bytes") = 0, py::arg("preserve_rng_state") = true,
            py::arg("early_stop") = true, py::arg("determinism_check") = "default",
-           py::arg("debug") = false, py::arg("allow_external_mutation") = false,
+           py::arg("watch_operators") = true, py::arg("debug") = false,
+           py::arg("allow_external_mutation") = false,
            py::arg("copied_state_limit_bytes") = CheckpointOptions().copied_state_limit_bytes,
            py::arg("allow_cache_entry_mutation") = false,
            py::arg("respect_saved_tensors_hooks") = false, py::arg("input_store") = py::none(),
@@ -122,6 +125,7 @@ void add_options(py::module_& module) {
       .def_readwrite("copied_state_limit_bytes", &CheckpointOptions::copied_state_limit_bytes)
       .def_readwrite("preserve_rng_state", &CheckpointOptions::preserve_rng_state)
       .def_readwrite("early_stop", &CheckpointOptions::early_stop)
+      .def_readwrite("watch_operators", &CheckpointOptions::watch_operators)
       .def_readwrite("debug", &CheckpointOptions::debug)
       .def_readwrite("allow_cache_entry_mutation", &CheckpointOptions::allow_cache_entry_mutation)
       .def_readwrite("respect_saved_tensors_hooks", &CheckpointOptions::respect_saved_tensors_hooks)

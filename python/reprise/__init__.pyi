@@ -52,6 +52,7 @@ class CheckpointOptions:
     def determinism_check(self) -> str: ...
     @determinism_check.setter
     def determinism_check(self, check: _DeterminismCheck) -> None: ...
+    watch_operators: bool
     debug: bool
     allow_external_mutation: bool
     copied_state_limit_bytes: int
@@ -70,6 +71,7 @@ class CheckpointOptions:
         preserve_rng_state: bool = True,
         early_stop: bool = True,
         determinism_check: _DeterminismCheck = "default",
+        watch_operators: bool = True,
         debug: bool = False,
         allow_external_mutation: bool = False,
         copied_state_limit_bytes: int = 1048576,

@@ -38,6 +38,11 @@ class CheckpointOptions(_C.CheckpointOptions):
     determinism_check: "default" or "metadata" (shape, strides, dtype, device, requires-grad, and
         how a tensor was computed), "values" (their bits as well), "none", or a function of a tensor
         whose results, as text, have to be equal.
+    watch_operators: records the operators of forward, with the tensors from outside that they read
+        and the generators that they draw from: a change of such a tensor is an error then if a
+        gradient depends on it. Off, regions of many small operators are faster, read tensors from
+        outside as they are in backward, and draw only from generators that are known when forward
+        begins.
     debug: records operators with stack traces, for messages.
     allow_external_mutation: accepts that tensors from outside change between forward and
         recomputation, and that parameters are freed meanwhile.
@@ -65,6 +70,7 @@ class CheckpointOptions(_C.CheckpointOptions):
         preserve_rng_state=True,
         early_stop=True,
         determinism_check="default",
+        watch_operators=True,
         debug=False,
         allow_external_mutation=False,
         copied_state_limit_bytes=1 << 20,
@@ -82,6 +88,7 @@ class CheckpointOptions(_C.CheckpointOptions):
             preserve_rng_state=preserve_rng_state,
             early_stop=early_stop,
             determinism_check=determinism_check,
+            watch_operators=watch_operators,
             debug=debug,
             allow_external_mutation=allow_external_mutation,
             copied_state_limit_bytes=copied_state_limit_bytes,

@@ -16,14 +16,18 @@
 #include <vector>
 
 #include "reprise/engine/checkpoint.h"
+#include "reprise/engine/errors.h"
 #include "tests/testing/bitwise.h"
 #include "tests/testing/warning_log.h"
 
 namespace reprise::rng_test {
 namespace {
 
+using ::testing::AllOf;
 using testing::bitwise_equal;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
 using testing::WarningLog;
 
 using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
@@ -142,6 +146,62 @@ at::Tensor gradient_with_generators(bool as_region) {
 
 TEST(CheckpointRngTest, C101_GeneratorsAreFoundInNestedContainers) {
   EXPECT_TRUE(bitwise_equal(gradient_with_generators(true), gradient_with_generators(false)));
+}
+
+// Draws from a generator that no argument names.
+struct CapturedGenerator {
+  at::Generator generator = at::detail::createCPUGenerator(4);
+  bool swallows = false;
+
+  at::Tensor operator()(const at::Tensor& x) const {
+    try {
+      return x.exp() * at::rand({100}, generator);
+    } catch (const CheckpointError&) {
+      if (!swallows) {
+        throw;
+      }
+      return x.exp() * at::ones({100});
+    }
+  }
+};
+
+at::Tensor gradient_with(const CheckpointOptions& options, const CapturedGenerator& code) {
+  const at::Tensor x = at::ones({100}).requires_grad_();
+  const at::Tensor y = checkpoint(options, code, x);
+  at::rand({5}, code.generator);
+  y.sum().backward();
+  return x.grad();
+}
+
+TEST(CheckpointRngTest, GeneratorsThatAreNoArgumentsAreFoundWithEachCheck) {
+  const at::Tensor x = at::ones({100}).requires_grad_();
+  CapturedGenerator()(x).sum().backward();
+  for (const DeterminismCheck check :
+       {DeterminismCheck::kNone, DeterminismCheck::kMetadata, DeterminismCheck::kValues}) {
+    EXPECT_TRUE(
+        bitwise_equal(gradient_with({.determinism_check = check}, CapturedGenerator()), x.grad()));
+  }
+}
+
+TEST(CheckpointRngTest, GeneratorsThatAreNoArgumentsAreAnErrorIfOperatorsAreNotWatched) {
+  for (const bool swallows : {false, true}) {
+    EXPECT_THAT(
+        [&] {
+          gradient_with({.name = "noise", .watch_operators = false},
+                        CapturedGenerator{.swallows = swallows});
+        },
+        ThrowsMessage<CheckpointError>(
+            AllOf(HasSubstr("region 'noise': aten::rand.generator draws from a generator of cpu"),
+                  HasSubstr("watch_operators is off"))));
+  }
+  const CapturedGenerator code;
+  const auto as_argument = [](const at::Tensor& t, const at::Generator& generator) {
+    return CapturedGenerator{.generator = generator}(t);
+  };
+  const at::Tensor x = at::ones({100}).requires_grad_();
+  EXPECT_NO_THROW(
+      checkpoint({.watch_operators = false}, as_argument, x, code.generator).sum().backward());
+  EXPECT_NO_THROW(gradient_with({.preserve_rng_state = false, .watch_operators = false}, code));
 }
 
 at::Tensor gradient_on_two_devices(bool as_region) {

@@ -173,20 +173,23 @@ TEST(DeviceRandomTest, C097_DropoutMasksAreDrawnAgain) {
   }
 }
 
-TEST(DeviceRandomTest, GeneratorsThatAreCapturedAreNamedInTheOptions) {
-  const auto gradient = [](bool as_region) {
+TEST(DeviceRandomTest, GeneratorsThatAreCapturedAreFound) {
+  const auto gradient = [](const std::optional<CheckpointOptions>& options) {
     const at::Generator generator = make_generator(Kind::kWithOffset);
     const at::Tensor x = at::ones({50}, test_device()).requires_grad_();
     const auto code = [generator](const at::Tensor& t) {
       return t.sin() * at::rand({50}, generator, t.options());
     };
-    const at::Tensor y = as_region ? checkpoint({.generators = {generator}}, code, x) : code(x);
+    const at::Tensor y = options ? checkpoint(*options, code, x) : code(x);
     at::rand({3}, generator, test_device());
     const at::Tensor found = torch::autograd::grad({y.sum()}, {x})[0].cpu();
     EXPECT_EQ(generator.get_offset(), 8U);
     return found;
   };
-  EXPECT_TRUE(bitwise_equal(gradient(true), gradient(false)));
+  const at::Tensor expected = gradient(std::nullopt);
+  for (const auto check : {DeterminismCheck::kNone, DeterminismCheck::kMetadata}) {
+    EXPECT_TRUE(bitwise_equal(gradient(CheckpointOptions{.determinism_check = check}), expected));
+  }
 }
 
 // Adds its member to its argument, so that the result differs when the member changes.

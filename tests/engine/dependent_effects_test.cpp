@@ -131,10 +131,9 @@ TEST_F(DependentEffectsTest, RunsRegionsWithinRegions) {
 }
 
 TEST_F(DependentEffectsTest, ThrowWithoutAWatch) {
-  EXPECT_THAT(
-      [&] { outcome(kNormalised, InRegion{{.determinism_check = DeterminismCheck::kNone}}); },
-      ::testing::ThrowsMessage<MutationError>(
-          ::testing::HasSubstr("writes to a tensor from outside the region")));
+  EXPECT_THAT([&] { outcome(kNormalised, InRegion{{.watch_operators = false}}); },
+              ::testing::ThrowsMessage<MutationError>(
+                  ::testing::HasSubstr("writes to a tensor from outside the region")));
 }
 
 TEST_F(DependentEffectsTest, UpdateAMovingAverageObserver) {

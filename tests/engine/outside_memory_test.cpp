@@ -34,7 +34,7 @@ struct Model {
 
 struct ModelCase {
   std::string name;
-  bool has_state = false;  // that is overwritten: kNone has no copies of it
+  bool has_state = false;  // that is overwritten: without a watch there are no copies of it
   bool runs_once = false;  // another forward would count a version of memory that it only fills
   std::function<Model(bool is_truth)> make;  // the truth has memory of its own for each read
   bool is_refilled = false;  // as a whole before each read: nothing has to be copied
@@ -47,6 +47,7 @@ using OptionKinds = std::vector<std::pair<std::string, CheckpointOptions>>;
 OptionKinds option_kinds(const ModelCase& tested) {
   OptionKinds kinds = {{"default", {}},
                        {"none", {.determinism_check = DeterminismCheck::kNone}},
+                       {"not watched", {.watch_operators = false}},
                        {"values", {.determinism_check = DeterminismCheck::kValues}},
                        {"external mutation allowed", {.allow_external_mutation = true}},
                        {"no early stop", {.early_stop = false}},
@@ -382,7 +383,7 @@ TEST_P(OutsideMemoryTest, IsAsWithoutCheckpointing) {
           outcome(true, [](const Code& code, const at::Tensor& x) { return code(x); });
       for (const auto& [name, options] : option_kinds(GetParam())) {
         if (GetParam().has_state && options.replay == ReplayMode::kFunction &&
-            options.determinism_check == DeterminismCheck::kNone) {
+            !options.watch_operators) {
           continue;
         }
         SCOPED_TRACE(c10::str(GetParam().name, ", ", name, ", ", forwards, " forwards, ", backwards,

@@ -145,10 +145,12 @@ std::vector<Family> complex_and_random() {
        [](S&, const T& x) { return at::feature_dropout(x.unsqueeze(2), 0.3, true); }},
       {"rand_like", [](S&, const T& x) { return x * at::rand_like(x) + at::randn({6}); }},
       {"bernoulli", [](S&, const T& x) { return x * x.detach().sigmoid().bernoulli(); }},
-      {"own generator",
-       [](S& s, const T& x) {
-         return x * at::randn({4, 6}, s.generator);
-       }},
+      {.name = "own generator",
+       .run =
+           [](S& s, const T& x) {
+             return x * at::randn({4, 6}, s.generator);
+           },
+       .draws_from_own_generator = true},
       {"multinomial",
        [](S& s, const T& x) {
          return s.embedding.index_select(0, x.detach().abs().add(0.1).multinomial(2).flatten());

@@ -329,11 +329,13 @@ std::vector<Family> complex_and_random() {
        }},
       {"normal of tensors",
        [](S&, const T& x) { return at::normal(x.detach(), x.detach().abs() + 0.1) * x; }},
-      {"two generators",
-       [](S& s, const T& x) {
-         return (x * at::rand({4, 6}, s.generator) + at::randn({4, 6}))
-             .index_select(0, at::randperm(4, s.generator));
-       }},
+      {.name = "two generators",
+       .run =
+           [](S& s, const T& x) {
+             return (x * at::rand({4, 6}, s.generator) + at::randn({4, 6}))
+                 .index_select(0, at::randperm(4, s.generator));
+           },
+       .draws_from_own_generator = true},
       {"an odd number of normals",
        [](S&, const T& x) {
          return x + at::randn({3}).sum() + at::randn({1}) * at::randn({4, 6});

@@ -54,7 +54,7 @@ struct KindRow {
   Kind kind;
   std::string_view name;
   AllowedError allowed_error = AllowedError::kNone;
-  // Without DeterminismCheck's record of reads, a function region is wrong, as documented.
+  // Without a check or a watch, a function region is wrong, as documented.
   bool needs_check = false;
   bool has_double_backward = true;
   bool is_piece = true;

@@ -60,6 +60,8 @@ struct Family {
   bool is_for_cpu = false;
   // Runs a backward, for which a function region runs its code again.
   bool has_backward_inside = false;
+  // Draws from Surroundings::generator, which a region that is not watched does not find.
+  bool draws_from_own_generator = false;
 };
 
 // Without those that the program's device lacks.

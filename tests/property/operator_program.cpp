@@ -309,7 +309,7 @@ at::Tensor OperatorProgram::run(World& world, const at::Tensor& x, const Setting
   if (setting == nullptr) {
     return rest(operator_program::with_arguments(world, y))[0];
   }
-  return run_as(setting->inner_form, with_generator(setting->inner_options, world), rest,
+  return run_as(setting->inner_form, setting->inner_options, rest,
                 operator_program::with_arguments(world, y))[0];
 }
 
@@ -345,7 +345,7 @@ at::Tensor OperatorProgram::forward(World& world, const at::Tensor& x, const Set
       const operator_program::Received received(world, in);
       return {run(world, in[0], setting, round)};
     };
-    y = run_as(setting->form, with_generator(setting->options, world), code,
+    y = run_as(setting->form, setting->options, code,
                operator_program::with_arguments(world, x))[0];
   }
   for (const auto& piece : world.pieces) {
@@ -353,13 +353,6 @@ at::Tensor OperatorProgram::forward(World& world, const at::Tensor& x, const Set
     y = more.defined() ? y + more : y;
   }
   return y;
-}
-
-CheckpointOptions OperatorProgram::with_generator(CheckpointOptions options, const World& world) {
-  if (options.determinism_check == DeterminismCheck::kNone) {
-    options.generators = {world.around.generator};
-  }
-  return options;
 }
 
 void OperatorProgram::restrict_checks(CheckpointOptions& options) const {
@@ -370,6 +363,9 @@ void OperatorProgram::restrict_checks(CheckpointOptions& options) const {
       (needs_check && options.determinism_check == DeterminismCheck::kNone)) {
     options.determinism_check = DeterminismCheck::kMetadata;
   }
+  options.watch_operators = options.watch_operators || needs_check ||
+                            has(&Family::reads_what_changes) ||
+                            has(&Family::draws_from_own_generator);
 }
 
 bool OperatorProgram::has(bool Family::*property, bool value) const {

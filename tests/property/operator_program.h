@@ -59,8 +59,6 @@ class OperatorProgram {
                  std::size_t round) const;
 
   World world(std::uint64_t seed, bool is_plain) const;
-  // Without a watch, a region does not find by itself which generators are drawn from.
-  static CheckpointOptions with_generator(CheckpointOptions options, const World& world);
   // Leaves out checks that the program cannot have.
   void restrict_checks(CheckpointOptions& options) const;
 

@@ -72,7 +72,8 @@ CheckpointOptions random_options(Random& random, Stores& stores) {
   CheckpointOptions options;
   options.determinism_check = kChecks[pick(random, 4)];
   options.early_stop = pick(random, 5) > 0;
-  static_cast<void>(pick(random, 3));  // known seeds mean the programs that they always meant
+  const bool is_watched = pick(random, 3) > 0;
+  options.watch_operators = is_watched || options.determinism_check != DeterminismCheck::kNone;
   if (pick(random, 3) > 0) {
     options.policy = random_policy(random, stores);
     options.respect_saved_tensors_hooks = pick(random, 3) == 0;
@@ -85,7 +86,8 @@ CheckpointOptions random_options(Random& random, Stores& stores) {
 
 std::string words_for(Form form, const CheckpointOptions& options) {
   return c10::str("form ", static_cast<int>(form), ", check ",
-                  static_cast<int>(options.determinism_check), options.policy ? ", policy" : "",
+                  static_cast<int>(options.determinism_check),
+                  options.watch_operators ? "" : ", not watched", options.policy ? ", policy" : "",
                   options.respect_saved_tensors_hooks ? ", respects hooks" : "",
                   options.input_store ? ", input store" : "");
 }

@@ -149,6 +149,17 @@ def test_torch_fork_rng_inside_a_region(form):
     assert_as_plain(lambda region: region(function, x).sum(), [x], form)
 
 
+def test_generators_of_ones_own_are_an_error_if_operators_are_not_watched():
+    x = leaf(8)
+    captured = torch.Generator().manual_seed(2)
+    options = reprise.CheckpointOptions(name="noise", watch_operators=False)
+    y = reprise.checkpoint(
+        lambda t: t.sin() * torch.rand(8, generator=captured), x, options=options
+    )
+    with pytest.raises(reprise.CheckpointError, match="'noise': aten::rand.generator draws"):
+        y.sum().backward()
+
+
 @pytest.mark.filterwarnings("ignore:reprise")
 def test_without_rng_state_other_numbers_are_drawn():
     x = torch.ones(1000, requires_grad=True)
