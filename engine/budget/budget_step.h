@@ -84,6 +84,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   [[noreturn]] void fail(std::int64_t bytes, std::int64_t bytes_in_use) const;
 
   // TapeRetention.
+  bool plans() const override { return true; }
   void before_operator(const Tape& tape) override;
   void run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) override;
   void decide(Tape::Operator& op, std::span<Result> results) override;

@@ -26,7 +26,8 @@
 namespace reprise::engine_internal {
 
 // One step's decisions. Forward's functions are called on its thread, the others on those of
-// backward.
+// backward. This class decides nothing: a policy does in forward, and a replay retains a value until
+// its last use.
 class TapeRetention {
  public:
   // A value that an operator has made or written.
@@ -45,32 +46,43 @@ class TapeRetention {
   TapeRetention& operator=(const TapeRetention&) = delete;
   virtual ~TapeRetention() = default;
 
+  // Returns one that decides nothing.
+  static std::shared_ptr<TapeRetention> none() {
+    static const auto none = std::make_shared<TapeRetention>();
+    return none;
+  }
+
+  // Returns whether the tape is planned.
+  virtual bool plans() const { return false; }
+
   // Another operator is about to run.
-  virtual void before_operator(const Tape& tape) = 0;
+  virtual void before_operator(const Tape& /*tape*/) {}
   // Runs it, through `next` unless that is null. runs_once: see Tape::Operator.
-  virtual void run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) = 0;
-  // `op` has run and is on the tape. May set op.seconds and op.bytes.
-  virtual void decide(Tape::Operator& op, std::span<Result> results) = 0;
+  virtual void run(const OperatorCall& call, OperatorInterceptor* next, bool /*runs_once*/) {
+    pass_on(call, next);
+  }
+  // Of planned tapes: `op` has run and is on the tape. May set op.seconds and op.bytes.
+  virtual void decide(Tape::Operator& /*op*/, std::span<Result> /*results*/) {}
   // Returns whether a tensor that autograd saves now is retained, whatever was decided for it.
-  virtual bool retains_saved(const at::Tensor& tensor) const = 0;
+  virtual bool retains_saved(const at::Tensor& /*tensor*/) const { return false; }
 
   // Forward has ended. nodes: returns the values that each node of backward will read, in the order
   // of backward.
   using ReadsOfNodes = std::vector<std::vector<TapeValueId>>;
-  virtual void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) = 0;
+  virtual void end_forward(absl::FunctionRef<ReadsOfNodes()> /*nodes*/) {}
 
   // Of backward: once per session that asks for a tensor; before each tensor that it reads, which
   // may throw; around each recomputation.
-  virtual void begin_backward(const Tape& tape) = 0;
-  virtual void end_backward() = 0;
-  virtual void note_read(TapeValueId value) = 0;
-  virtual void begin_replay() = 0;
-  virtual void end_replay() = 0;
+  virtual void begin_backward(const Tape& /*tape*/) {}
+  virtual void end_backward() {}
+  virtual void note_read(TapeValueId /*value*/) {}
+  virtual void begin_replay() {}
+  virtual void end_replay() {}
 
   // Of a recomputation, and may throw: before each operator, whose inputs are pinned; and when it
   // has what was asked for.
-  virtual void before_recomputed(const Tape::Operator& op) = 0;
-  virtual void after_recomputed() = 0;
+  virtual void before_recomputed(const Tape::Operator& /*op*/) {}
+  virtual void after_recomputed() {}
 };
 
 }  // namespace reprise::engine_internal

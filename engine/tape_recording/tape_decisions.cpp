@@ -138,8 +138,8 @@ void TapeRecorder::apply(const TapeRetention::Result& result) {
 void TapeRecorder::retain_saved(const at::Tensor& tensor, TapeValueId value) {
   const TapeOperatorId op = tape_.values[value].op;
   const TapeValues::Memory* const memory = values_.find(TapeValues::key_of(tensor));
-  if (!options_.retention->retains_saved(tensor) || op == Tape::kNone || memory->is_others ||
-      values_.input(value) != nullptr || tape_.operators[op].is_forced) {
+  if (op == Tape::kNone || memory->is_others || values_.input(value) != nullptr ||
+      tape_.operators[op].is_forced) {
     return;
   }
   tape_.operators[op].decision = CheckpointPolicy::MUST_SAVE;

@@ -70,13 +70,13 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
                            Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
     : TapeWriter(tape, std::move(policy), region,
                  {.follows_parameters = options.follows_parameters,
-                  .has_frontier = options.retention == nullptr},
+                  .has_frontier = !options.retention->plans()},
                  next, enclosing),
       lookup_(tape, tables_, values_, pending_writes_, options.state_limit_bytes),
       region_(region),
       options_(options) {
   tape_.recomputes_kept = options_.is_nested;
-  tape_.is_planned = options_.retention != nullptr;
+  tape_.is_planned = options_.retention->plans();
 }
 
 void TapeRecorder::intercept(const OperatorCall& call) {
@@ -87,10 +87,8 @@ void TapeRecorder::intercept(const OperatorCall& call) {
     run_next(call);
     return;
   }
-  if (options_.retention != nullptr) {
-    options_.retention->before_operator(tape_);
-    lookup_.start_operator();
-  }
+  options_.retention->before_operator(tape_);
+  lookup_.start_operator();
   read_now_.clear();
   targets_now_.clear();
   first_argument_now_ = static_cast<std::uint32_t>(tape_.arguments.size());
@@ -124,12 +122,9 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   run_next(call);
   if (commit(call, std::move(op), written, memory)) {
     note_draw(std::move(draw), traits);
-    if (options_.retention != nullptr) {
+    if (tape_.is_planned) {
       retain_last(call, written);
-      values_.note_last(call.results());
-      return;
-    }
-    if (!asks_no_policy) {
+    } else if (!asks_no_policy) {
       policy_region_.decide(call, arguments);
     }
     values_.note_last(call.results());
@@ -159,7 +154,7 @@ Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor, bool is_input) {
   Tape::Tensor found = look_up(tensor, Use::kSaved).tensor;
   found.is_input = is_input;
   values_[found.value].saved_at_version = version_of(tensor);
-  if (options_.retention != nullptr) {
+  if (options_.retention->retains_saved(tensor)) {
     retain_saved(tensor, found.value);
   }
   saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());

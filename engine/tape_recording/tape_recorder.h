@@ -51,7 +51,7 @@ class TapeRecorder final : public TapeWriter {
     bool needs_transfers = false;        // all collectives are run again, needed or not
     bool follows_parameters = false;     // read as they are at the time of a replay
     std::int64_t state_limit_bytes = 0;  // see TapeLookup
-    std::shared_ptr<TapeRetention> retention = nullptr;  // decides instead of a policy
+    std::shared_ptr<TapeRetention> retention;  // decides instead of a policy, if it plans
   };
 
   // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
@@ -93,11 +93,7 @@ class TapeRecorder final : public TapeWriter {
 
   // Operators.
   void run_next(const OperatorCall& call) {
-    if (options_.retention == nullptr) {
-      pass_on(call);
-    } else {
-      options_.retention->run(call, next(), lookup_.runs_once());
-    }
+    options_.retention->run(call, next(), lookup_.runs_once());
   }
   void run_unseen(const OperatorCall& call);
   void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);

@@ -26,42 +26,27 @@ class TapeSession final : public SessionRecomputation {
 
  public:
   // fills_region: fill all wanted slots at the first request.
-  // retention: or null.
   TapeSession(RegionRecord& record, Tape& tape, bool fills_region,
               std::shared_ptr<TapeRetention> retention)
       : record_(record),
         tape_(tape),
-        replay_(record, tape, retention.get()),
+        replay_(record, tape, *retention),
         fills_region_(fills_region),
         retention_(std::move(retention)) {
-    if (retention_ != nullptr) {
-      retention_->begin_backward(tape);
-    }
+    retention_->begin_backward(tape);
   }
   TapeSession(const TapeSession&) = delete;
   TapeSession& operator=(const TapeSession&) = delete;
-  ~TapeSession() override {
-    if (retention_ != nullptr) {
-      retention_->end_backward();
-    }
-  }
+  ~TapeSession() override { retention_->end_backward(); }
 
   TapeReplay& replay() { return replay_; }
 
   FilledSlots fill(const SlotRequest& request) override {
-    if (retention_ != nullptr) {
-      retention_->begin_replay();
-    }
-    const absl::Cleanup is_over = [this] {
-      if (retention_ != nullptr) {
-        retention_->end_replay();
-      }
-    };
+    retention_->begin_replay();
+    const absl::Cleanup is_over = [this] { retention_->end_replay(); };
     const auto start = std::chrono::steady_clock::now();
     FilledSlots filled = fill_from_tape(request);
-    if (retention_ != nullptr) {
-      retention_->after_recomputed();
-    }
+    retention_->after_recomputed();
     if (record_.stats) {
       const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
       record_.stats->replays.fetch_add(1);
@@ -121,7 +106,7 @@ class TapeRecomputation final : public Recomputation {
                  .needs_transfers = !record.early_stop,
                  .follows_parameters = record.allow_external_mutation,
                  .state_limit_bytes = record.copied_state_limit_bytes,
-                 .retention = entry.retention},
+                 .retention = entry.retention ? entry.retention : TapeRetention::none()},
         fills_region_(!record.early_stop) {
     tape_.allow_mutation = entry.options.allow_cache_entry_mutation;
   }
@@ -159,10 +144,8 @@ class TapeRecomputation final : public Recomputation {
       used_slots_ = alive;
       count_direct_uses();
     }
-    if (options_.retention != nullptr) {
-      options_.retention->end_forward([&] { return reads_of_nodes(alive); });
-      may_evict_ = true;
-    }
+    options_.retention->end_forward([&] { return reads_of_nodes(alive); });
+    may_evict_ = tape_.is_planned;
   }
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
@@ -172,7 +155,7 @@ class TapeRecomputation final : public Recomputation {
   std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) override;
 
   void note_read(SlotId slot) override {
-    if (options_.retention != nullptr && tape_.slots[slot].value != Tape::kNone) {
+    if (tape_.slots[slot].value != Tape::kNone) {
       options_.retention->note_read(tape_.slots[slot].value);
     }
   }
@@ -226,7 +209,7 @@ class TapeRecomputation final : public Recomputation {
   const bool fills_region_;
   Tape tape_;
   TapeRecorder* recorder_ = nullptr;  // in forward
-  bool may_evict_ = options_.retention != nullptr;
+  bool may_evict_ = options_.retention->plans();
   Tape::Tensor place_of_next_;           // from locate() to add_slot(), on the recorder's thread
   std::optional<TapeUses> uses_;         // when forward has ended
   std::optional<TapeUses> direct_uses_;  // likewise, of a planned tape

@@ -236,9 +236,7 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
     --work_[value].pass_uses;
     work_[value].uses -= work_[value].uses > 0 && !is_repeated ? 1 : 0;
   });
-  if (retention_ != nullptr) {
-    retention_->before_recomputed(op);
-  }
+  retention_.before_recomputed(op);
   prepare_writes(op);
   torch::jit::Stack stack = std::move(stack_);
   push_arguments(op, stack);

@@ -38,8 +38,8 @@ class TapeRetention;
 // Lives as long as a session. One thread at a time.
 class TapeReplay {
  public:
-  // retention: that of a planned tape, or null. All must outlive this.
-  TapeReplay(RegionRecord& record, Tape& tape, TapeRetention* retention)
+  // All must outlive this.
+  TapeReplay(RegionRecord& record, Tape& tape, TapeRetention& retention)
       : record_(record), tape_(tape), retention_(retention) {}
 
   // Returns whether a slot's tensor is wanted.
@@ -150,7 +150,7 @@ class TapeReplay {
 
   RegionRecord& record_;
   Tape& tape_;
-  TapeRetention* const retention_;
+  TapeRetention& retention_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
   std::size_t position_ = 0;
