@@ -103,7 +103,7 @@ TEST_F(CheckpointScopeTest, EachOperatorRunsOnceASession) {
   EXPECT_EQ(counter.count("aten::atan2"), 1U);
 }
 
-// See Note [Left for later].
+// See Note [Deferred recomputation].
 TEST_F(CheckpointScopeTest, DefersResultsThatAreCheapFromOtherSlots) {
   constexpr std::int64_t kWidth = 512;
   constexpr std::int64_t kMatrix = kWidth * kWidth * 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Note [Final contents]: operators that save a tensor and fill it afterwards.
+// Operators that save a tensor and fill it afterwards: see Note [Final contents].
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
