@@ -28,7 +28,9 @@ void SavedFrontier::note_last(bool is_run, c10::ArrayRef<c10::IValue> results) {
   bool reads_kept = false;
   tape_.for_each_use(op, [&](TapeValueId value) {
     const Tape::Given* const given = values_.input(value);
-    if (given == nullptr || given->why != Why::kPolicy) {
+    const bool gives_way =
+        given != nullptr && given->why == Why::kPolicy && values_[value].saved_at_version < 0;
+    if (!gives_way) {
       return;
     }
     add(value);

@@ -132,15 +132,19 @@ bool TapeValues::is_in_flight(TapeValueId value) const {
 
 void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
                       std::shared_ptr<ActivationStore> store, bool is_in_flight) {
-  Tape::Given kept;
-  kept.why = Why::kPolicy;
-  kept.kept = KeptResult(tensor, std::move(store));
-  kept.kept.is_in_flight = is_in_flight;
+  KeptResult kept(tensor, std::move(store));
+  const auto [entry, is_new] = tape_.given.try_emplace(value);
+  Tape::Given& given = entry->second;
+  if (!is_new) {
+    given = {};
+  }
+  given.why = Why::kPolicy;
+  given.kept = std::move(kept);
+  given.kept.is_in_flight = is_in_flight;
   // Not of what a transfer is still writing, of which no sample was taken when it was made.
   const bool is_final = info_[value].sample != 0 || !options_.samples_results;
-  kept.kept.sample = is_final ? sample_memory(tensor, /*of_all_bytes=*/false) : 0;
-  kept.geometry = info_[value].geometry;
-  tape_.given.insert_or_assign(value, std::move(kept));
+  given.kept.sample = is_final ? sample_memory(tensor, /*of_all_bytes=*/false) : 0;
+  given.geometry = info_[value].geometry;
   info_[value].keeper = tape_.values[value].op;
   if (options_.has_frontier) {
     frontier_.add(value);
