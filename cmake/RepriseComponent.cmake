@@ -203,6 +203,7 @@ function(reprise_precompile_torch target)
   if(NOT TARGET reprise_program_pch)
     add_library(reprise_program_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp")
     target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h>)
+    reprise_warnings(reprise_program_pch)  # -Wpedantic changes GCC's predefined macros
     reprise_link_kernels(reprise_program_pch)
     set_target_properties(reprise_program_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   endif()

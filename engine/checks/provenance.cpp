@@ -130,8 +130,27 @@ void ProvenanceMap::add_object(const at::Tensor& tensor, std::uint32_t origin) {
   Entry& entry = entry_for(tensor);
   entry.hash = kOpaque;
   entry.origin = origin;
+  if (origin != kNone) {
+    add_values(tensor, origin);
+  }
   if (storage_of(tensor) == nullptr) {
     buffers_->objects.emplace_back(tensor.getIntrusivePtr());
+  }
+}
+
+// An alias of a sparse tensor is another object, over the same values.
+void ProvenanceMap::add_values(const at::Tensor& tensor, std::uint32_t origin) {
+  c10::StorageImpl* const values = values_of_sparse(tensor);
+  if (values == nullptr) {
+    return;
+  }
+  if (Entry* const known = entry_of(values)) {
+    known->origin = std::min(known->origin, origin);
+  } else {
+    add_memory({.hash = kOpaque,
+                .origin = origin,
+                .storage = c10::weak_intrusive_ptr<c10::StorageImpl>(
+                    c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(values))});
   }
 }
 
@@ -270,6 +289,10 @@ Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call
     return kOpaque;
   }
   const StorageId memory = storage_id_of(tensor);
+  if (const c10::StorageImpl* const values = values_of_sparse(tensor)) {
+    const Entry* const entry = entry_of(values);
+    call.origin = entry == nullptr ? call.origin : std::min(call.origin, entry->origin);
+  }
   if (const Entry* const entry = entry_of(memory)) {
     call.origin = std::min(call.origin, entry->origin);
   } else {

@@ -158,6 +158,7 @@ class ProvenanceMap {
     std::int64_t shift;
   };
   Provenance of_shared(const at::Tensor& tensor) const;
+  void add_values(const at::Tensor& tensor, std::uint32_t origin);
 
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Buffers {

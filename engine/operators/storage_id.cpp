@@ -7,7 +7,7 @@
 
 namespace reprise::engine_internal {
 
-StorageId values_of_sparse(const at::Tensor& tensor) {
+c10::StorageImpl* values_of_sparse(const at::Tensor& tensor) {
   const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();  // a wrapper has any layout
   if (const auto* const sparse = dynamic_cast<const at::SparseTensorImpl*>(impl)) {
     return storage_of(sparse->values());

@@ -160,7 +160,7 @@ inline void append_storage_ids(const c10::IValue& value, StorageIdList& list) {
 }
 
 // Returns the storage of a sparse tensor's values, which its aliases share; null for other tensors.
-StorageId values_of_sparse(const at::Tensor& tensor);
+c10::StorageImpl* values_of_sparse(const at::Tensor& tensor);
 
 // Also appends the storages of sparse tensors' values.
 inline void append_value_ids(const c10::IValue& value, StorageIdList& list) {

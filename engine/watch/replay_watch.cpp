@@ -161,9 +161,11 @@ std::uint32_t ReplayWatch::origin_of_arguments(const ProvenanceMap::Call& descri
 }
 
 std::uint32_t ReplayWatch::stale_origin_of(const OperatorCall& call) {
-  const std::uint32_t origin = origins_.has(Forbids::kSave)
-                                   ? origin_of_arguments(made_.call_of(call))
-                                   : ProvenanceMap::kNone;
+  if (!origins_.has(Forbids::kSave)) {
+    return ProvenanceMap::kNone;
+  }
+  const ProvenanceMap::Call described = made_.call_of(call);
+  const std::uint32_t origin = std::min(described.origin, origin_of_arguments(described));
   return ReplayOrigins::is_stale(origin) ? origin : ProvenanceMap::kNone;
 }
 
