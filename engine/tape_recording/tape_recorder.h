@@ -48,9 +48,9 @@ class TapeRecorder final : public TapeWriter {
     bool is_nested = false;      // in another region, whose hooks pack the inputs
     bool through_hooks = false;  // results that the policy saves
     std::shared_ptr<ActivationStore> input_store = nullptr;
-    bool needs_transfers = false;        // all collectives are run again, needed or not
-    bool follows_parameters = false;     // read as they are at the time of a replay
-    std::int64_t state_limit_bytes = 0;  // see TapeLookup
+    bool needs_transfers = false;              // all collectives are run again, needed or not
+    bool follows_parameters = false;           // read as they are at the time of a replay
+    std::int64_t state_limit_bytes = 0;        // see TapeLookup
     std::shared_ptr<TapeRetention> retention;  // decides instead of a policy, if it plans
   };
 
