@@ -26,8 +26,8 @@
 namespace reprise::engine_internal {
 
 // One step's decisions. Forward's functions are called on its thread, the others on those of
-// backward. This class decides nothing: a policy does in forward, and a replay retains a value until
-// its last use.
+// backward. This class decides nothing: a policy does in forward, and a replay retains a value
+// until its last use.
 class TapeRetention {
  public:
   // A value that an operator has made or written.
