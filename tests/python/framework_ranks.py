@@ -10,12 +10,24 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
+# A rank is forked from a process that has imported these, and has done nothing else: an import of
+# its own takes a slow machine ten seconds for each rank of each case.
+torch.multiprocessing.get_context("forkserver").set_forkserver_preload(
+    [
+        "reprise",
+        "torch.distributed.fsdp",
+        "torch.distributed.pipelining",
+        "torch.distributed.tensor.parallel",
+    ]
+)
+
 
 def run_on_ranks(worker, *arguments, ranks=2):
     """Calls worker(rank, *arguments) on each rank; raises what the first failing rank raises."""
     with tempfile.TemporaryDirectory() as folder:
         rendezvous = os.path.join(folder, "rendezvous")
-        torch.multiprocessing.spawn(_run, (ranks, rendezvous, worker, arguments), nprocs=ranks)
+        arguments = (ranks, rendezvous, worker, arguments)
+        torch.multiprocessing.start_processes(_run, arguments, ranks, start_method="forkserver")
 
 
 def _run(rank, ranks, rendezvous, worker, arguments):
