@@ -196,11 +196,13 @@ def tensor_parallel_regions(rank, is_in_sequence, saves_sum):
     for name, form in FORMS.items():
         found, counts = step(form)
         assert_equal(name, found, expected)
-        if name in TAPE_FORMS and MODES_COME_FIRST:
+        if name in ("to the end", "whole tape"):
+            assert counts >= theirs, name  # without early stop a recomputation runs all of them
+        elif name in TAPE_FORMS and MODES_COME_FIRST:
             assert without <= counts <= theirs, name
         elif name in TAPE_FORMS:
             assert counts == without, name  # a tape keeps what comes from DTensor.to_local()
-        elif name != "to the end":
+        else:
             assert counts == theirs, name
     if not is_in_sequence:
         sums = with_options(policy=reprise.policies.save_operators("_c10d_functional::all_reduce"))
