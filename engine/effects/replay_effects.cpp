@@ -145,7 +145,7 @@ void ReplayEffects::settle() {
 }
 
 bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& traits) {
-  const Memory known = find(tensor);
+  const Memory known = find(storage_id_of(tensor));
   if (known.is_inside || known.is_disowned) {
     return !known.is_inside;
   }
@@ -310,10 +310,8 @@ bool ReplayEffects::replay_host_read(const OperatorCall& call) {
   for (const c10::IValue& argument : call.arguments()) {
     append_storage_ids(argument, memory);
   }
-  const bool all_outside = std::none_of(memory.begin(), memory.end(), [this](StorageId each) {
-    const auto found = known_.find(each);
-    return found != known_.end() && found->second.is_inside;
-  });
+  const bool all_outside = std::none_of(memory.begin(), memory.end(),
+                                        [this](StorageId each) { return find(each).is_inside; });
   const auto* host_read = watch_ != nullptr && !memory.empty() && all_outside
                               ? watch_->host_read_of_forward()
                               : nullptr;

@@ -63,20 +63,22 @@ class ReplayEffects final : public OperatorInterceptor {
 
   // The tensor has been saved for backward.
   void note_save(const at::Tensor& tensor) {
-    awaits_write_ = awaits_write_ || find(tensor).is_unset;
+    awaits_write_ = awaits_write_ || find(storage_id_of(tensor)).is_unset;
   }
   // Returns whether the operator that has saved tensors has yet to write to one of them, like rrelu
   // to its noise.
   bool awaits_write() const { return awaits_write_; }
 
   bool has_adopted(const at::Tensor& tensor) const {
-    return find(tensor).is_adopted || memory_.hides(tensor);
+    return find(storage_id_of(tensor)).is_adopted || memory_.hides(tensor);
   }
   bool has_made(const at::Tensor& tensor) const {
-    return find(tensor).is_inside || memory_.hides(tensor);
+    return find(storage_id_of(tensor)).is_inside || memory_.hides(tensor);
   }
   // Returns whether a write to the tensor has been skipped.
-  bool has_left_out(const at::Tensor& tensor) const { return find(tensor).is_left_out; }
+  bool has_left_out(const at::Tensor& tensor) const {
+    return find(storage_id_of(tensor)).is_left_out;
+  }
 
  private:
   struct Untouched {
@@ -92,8 +94,8 @@ class ReplayEffects final : public OperatorInterceptor {
     bool is_unset = false;     // uninitialised
     bool is_left_out = false;  // a write to it was skipped
   };
-  Memory find(const at::Tensor& tensor) const {
-    const auto found = known_.find(storage_id_of(tensor));
+  Memory find(StorageId memory) const {
+    const auto found = known_.find(memory);
     return found == known_.end() ? Memory() : found->second;
   }
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);

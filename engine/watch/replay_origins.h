@@ -24,8 +24,8 @@ class ReplayOrigins {
  public:
   // The uses of a tensor that are errors. The strictest first.
   enum class Forbids : std::uint8_t {
-    kSave,  // and reads by the host, and the next
-    kKeep,  // outside of the region
+    kSave,  // for backward, or read by the host; and all below
+    kKeep,  // outside of the region; and all below
     kKeepInPlaceOfOutside,
     kNothing,
   };
