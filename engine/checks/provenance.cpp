@@ -228,6 +228,7 @@ Provenance ProvenanceMap::of(const at::Tensor& tensor, const Entry* entry) const
 
 ProvenanceMap::Call ProvenanceMap::call_of(const OperatorCall& call) {
   Call described;
+  described.has_wrapper = has_unknown_parts_;
   const OperatorTraits& traits = call.traits;
   Provenance hash = mix_in(kOther, reinterpret_cast<std::uintptr_t>(&call.op.operator_name()));
   const auto arguments = call.arguments();

@@ -11,8 +11,10 @@
 // results and targets derive from it. The region's inputs are identified by their numbers,
 // independently of the memory into which a store has fetched them. All other tensors from outside
 // have the same hash: their identity is compared by memory (WatchedForward). A cast of a parameter
-// has a hash of its own, as autocast may have cached it before the region or run it inside. Sparse
-// and nested tensors are not followed; from outside, they are compared by object and version.
+// has a hash of its own, as autocast may have cached it before the region or run it inside. If a
+// result is of a Python class, the operator has made the tensors that hold its elements as well:
+// the region's code may read them (DTensor.to_local()). Sparse and nested tensors are not followed;
+// from outside, they are compared by object and version.
 #ifndef REPRISE_ENGINE_CHECKS_PROVENANCE_H_
 #define REPRISE_ENGINE_CHECKS_PROVENANCE_H_
 
@@ -90,7 +92,8 @@ class ProvenanceMap {
     std::uint32_t origin = kNone;                            // the first among its arguments
     bool has_unknown = false;                                // an argument that was not made here
     bool reads_left_over = false;
-    bool has_wrapper = false;  // see is_wrapper_in_cpp()
+    // It, or one before it, has a tensor whose elements are in other tensors, nobody says which.
+    bool has_wrapper = false;
   };
   // Records the versions of the call's arguments.
   Call call_of(const OperatorCall& call);
@@ -159,6 +162,7 @@ class ProvenanceMap {
   };
   Provenance of_shared(const at::Tensor& tensor) const;
   void add_values(const at::Tensor& tensor, std::uint32_t origin);
+  void add_parts(const at::Tensor& wrapper, const Entry& made);
 
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Buffers {
@@ -183,6 +187,7 @@ class ProvenanceMap {
 
   std::unique_ptr<Buffers> buffers_;  // null when forward has ended
   std::uint64_t random_calls_ = 0;
+  bool has_unknown_parts_ = false;  // a result
 };
 
 }  // namespace reprise::engine_internal

@@ -3,11 +3,14 @@
 //
 // The provenance of an operator's results, and of the memory that it writes.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/checks/provenance_hash.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/hooks/storage/alias.h"
@@ -70,7 +73,20 @@ void ProvenanceMap::note_results(const OperatorCall& call, const Call& described
       entry.is_unset = call.traits.leaves_memory_as_it_is || leaves_parts_unset(call, tensor);
       entry.is_factorys = entry.is_unset || call.traits.makes_constants ||
                           (arguments.empty() && !call.traits.is_random);
+      if (is_of_language(tensor) && is_wrapper(tensor)) {
+        add_parts(tensor, {.hash = mix_in(described.hash, ordinal), .origin = origin});
+      }
     });
+  }
+}
+
+void ProvenanceMap::add_parts(const at::Tensor& wrapper, const Entry& made) {
+  std::vector<at::Tensor> parts;
+  has_unknown_parts_ = !append_parts(wrapper, parts) || has_unknown_parts_;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (find(storage_id_of(parts[i])) == nullptr) {
+      add(parts[i], {.hash = mix_in(made.hash, i), .origin = made.origin});
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reprise/engine/checks/saved_tensor_record.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
@@ -72,6 +73,7 @@ void ReplayWatch::intercept(const OperatorCall& call) {
     inner_->intercept(call);
     made_.note_cast(call, origin_after(call, origin));
   } else if (traits.transfer == Transfer::kWait && is_wait_for_left_over(call)) {
+    match_wait(call);
     inner_->intercept(call);
   } else {
     intercept_followed(call);
@@ -100,6 +102,9 @@ void ReplayWatch::intercept_followed(const OperatorCall& call) {
   }
   made_.note_writes(call, described, is_stale ? ProvenanceMap::kNone : origin);
   inner_->intercept(call);
+  if (!has_run_) {
+    add_left_over_parts(call);
+  }
   if (!wrapped.empty()) {
     compare_wrapped(call, wrapped);
   }
@@ -251,12 +256,36 @@ bool ReplayWatch::add_left_over(const at::Tensor& tensor) {
   return true;
 }
 
+// Supplied results of a Python class have their elements in forward's memory.
+void ReplayWatch::add_left_over_parts(const OperatorCall& call) {
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      if (is_of_language(tensor) && is_wrapper(tensor)) {
+        std::vector<at::Tensor> parts;
+        append_parts(tensor, parts);
+        for (const at::Tensor& part : parts) {
+          add_left_over(part);
+        }
+      }
+    });
+  }
+}
+
 // The result of a collective that a policy has saved: forward has waited for it.
 bool ReplayWatch::is_wait_for_left_over(const OperatorCall& call) {
   const at::Tensor& tensor = call.argument(0).toTensor();
   add_left_over(tensor);
   const ProvenanceMap::Entry* const entry = made_.find(storage_id_of(tensor));
   return entry != nullptr && entry->is_left_over && entry->origin == ProvenanceMap::kNone;
+}
+
+// Forward has waited for the same result, which had another hash then.
+void ReplayWatch::match_wait(const OperatorCall& call) {
+  const auto& operators = forward_.operators;
+  if (next_ < operators.size() && *operators[next_].name == call.op.operator_name()) {
+    ++calls_;
+    matched_ = next_++;
+  }
 }
 
 std::optional<std::uint32_t> ReplayWatch::match(Provenance hash) {

@@ -114,7 +114,9 @@ class ReplayWatch final : public OperatorInterceptor {
   ProvenanceMap::Call describe(const OperatorCall& call);
   // Returns whether it is one, and was unknown before.
   bool add_left_over(const at::Tensor& tensor);
+  void add_left_over_parts(const OperatorCall& call);
   bool is_wait_for_left_over(const OperatorCall& call);
+  void match_wait(const OperatorCall& call);
   std::optional<Draw> draw_of(const OperatorCall& call);
   void compare_draw(const OperatorCall& call, const Draw& draw);
   void compare_wrapped(const OperatorCall& call, const std::vector<at::Tensor>& written);

@@ -95,6 +95,11 @@ def test_tensor_parallel_with_policies(is_in_sequence):
 
 
 @on_ranks
+def test_returned_sums_over_ranks():
+    run_on_ranks(workers.returned_sums_over_ranks)
+
+
+@on_ranks
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("where", ["in a unit", "around a unit", "around three units"])
 def test_fully_sharded_in_the_older_way(where):

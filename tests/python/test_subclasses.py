@@ -73,6 +73,18 @@ def gradients_of_boxed(cls, form):
     return [x.grad.inner]
 
 
+def gradients_beside_read_elements(cls, form):
+    def code(t):
+        product = t @ t
+        scale = product.inner.abs().sum().item()
+        return product, (product * scale).sin()
+
+    x = cls(matrix()).requires_grad_()
+    product, scaled = form(code, x)
+    (product.exp() * scaled).sum().backward()
+    return [x.grad.inner]
+
+
 def gradients_of_pair(form):
     x = TwoTensor(matrix(), matrix() + 1).requires_grad_()
     form(function, x).sum().backward()
@@ -135,6 +147,13 @@ def test_wrappers_in_stores(make_form, make_store, cls):
     assert_equal(gradients_of_boxed(cls, form), gradients_of_boxed(cls, plain))
     assert_equal(gradients_of_pair(form), gradients_of_pair(plain))
     assert_equal(gradients_of_jagged(form), gradients_of_jagged(plain))
+
+
+@FORMS_PARAM
+@pytest.mark.parametrize("cls", [Boxed, Flattened])
+def test_elements_of_a_result_may_be_read(form, cls):
+    found = gradients_beside_read_elements(cls, form)
+    assert_equal(found, gradients_beside_read_elements(cls, plain))
 
 
 @FORMS_PARAM
