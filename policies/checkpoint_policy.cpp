@@ -7,10 +7,12 @@
 #include <c10/core/StorageImpl.h>
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 
 #include "absl/container/inlined_vector.h"
 #include "reprise/policies/operators/flops.h"
+#include "reprise/policies/region_trace.h"
 
 namespace reprise {
 namespace {
@@ -117,6 +119,8 @@ std::int64_t PolicyContext::flops() const {
 Policy::~Policy() = default;
 
 std::shared_ptr<Policy> Policy::begin_region() { return nullptr; }
+
+void Policy::end_region(const std::function<RegionTrace()>& /*trace*/) {}
 
 std::vector<std::string> Policy::unmatched() const { return {}; }
 

@@ -46,6 +46,8 @@ class OperatorHandle;
 
 namespace reprise {
 
+struct RegionTrace;
+
 // Spelled as torch.utils.checkpoint.CheckpointPolicy. If several policies decide on one operator,
 // MUST takes precedence over PREFER; two contradictory MUSTs are an error.
 enum class CheckpointPolicy : std::uint8_t {
@@ -161,6 +163,13 @@ class REPRISE_API Policy {
   // Returns the policy to ask in a region whose forward begins, or null for this one. A policy with
   // counters returns a fresh copy, so that its answers depend on the region only.
   virtual std::shared_ptr<Policy> begin_region();
+
+  // The forward of the region that begin_region() was called for has ended, without an exception.
+  // trace: returns the region's operators, values, and the values that autograd has saved, in time
+  // linear in their number; valid during the call only. By default, does nothing.
+  //
+  // Throws: any exception; it leaves the region.
+  virtual void end_region(const std::function<RegionTrace()>& trace);
 
   // Returns human-readable descriptions of the entries, such as operator names, that have matched
   // no operator since the policy was made.

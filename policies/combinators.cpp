@@ -3,11 +3,13 @@
 //
 // The policies that combine others.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <stdexcept>
 
 #include "reprise/policies/matching/match_flags.h"
 #include "reprise/policies/policies.h"
+#include "reprise/policies/region_trace.h"
 
 namespace reprise::policies {
 namespace {
@@ -44,6 +46,12 @@ class Combinator final : public Policy {
       }
     }
     return any_is_fresh ? std::make_shared<Combinator>(std::move(parts), combine_) : nullptr;
+  }
+
+  void end_region(const std::function<RegionTrace()>& trace) override {
+    for (const std::shared_ptr<Policy>& part : parts_) {
+      part->end_region(trace);
+    }
   }
 
   std::vector<std::string> unmatched() const override {

@@ -26,6 +26,18 @@ void PolicyRegion::decide(const OperatorCall& call, std::span<const c10::IValue>
   }
 }
 
+void PolicyRegion::end(absl::FunctionRef<RegionTrace()> trace) {
+  if (policy_ == nullptr || failure_) {
+    return;
+  }
+  try {
+    const hooks_internal::UnseenScope unseen;
+    policy_->end_region([trace] { return trace(); });
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
 void PolicyRegion::decide_or_throw(const OperatorCall& call,
                                    std::span<const c10::IValue> arguments) {
   const auto results = call.results();

@@ -21,9 +21,11 @@
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/policy/decision_target.h"
 #include "reprise/policies/checkpoint_policy.h"
+#include "reprise/policies/region_trace.h"
 
 namespace reprise::engine_internal {
 
@@ -58,8 +60,12 @@ class PolicyRegion {
     }
   }
 
-  // Throws the exception that the policy threw when it was asked for an operator, or the error in
-  // its answer: when the region ends, as the function that called the operator may be noexcept.
+  // Forward has ended, without an exception. Throws nothing.
+  void end(absl::FunctionRef<RegionTrace()> trace);
+
+  // Throws the exception that the policy threw when it was asked for an operator or told the end,
+  // or the error in its answer: when the region ends, as the function that called the operator may
+  // be noexcept.
   void rethrow_failure() const {
     if (failure_) {
       std::rethrow_exception(failure_);

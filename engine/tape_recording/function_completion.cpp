@@ -10,6 +10,9 @@ namespace reprise::engine_internal {
 
 void FunctionRecorder::complete(const SlotSet& wanted, bool may_pack, RegionStats* stats) {
   note_versions();
+  if (may_pack) {
+    end_policy(wanted);
+  }
   note_final_versions();
   // A replay that received contents written through a pointer would write them twice.
   const bool is_filled_by_pointers = forget_lost(/*with_stored=*/true);

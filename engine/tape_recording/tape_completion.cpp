@@ -21,6 +21,9 @@ using Why = Tape::Given::Why;
 void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* stats) {
   tape_.recomputes_kept = false;
   note_versions();
+  if (may_pack) {
+    end_policy(alive);
+  }
   note_final_versions();
   forget_lost(/*with_stored=*/false);
   values_.advance_frontier(/*is_over=*/true);

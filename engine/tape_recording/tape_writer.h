@@ -84,6 +84,9 @@ class TapeWriter : public ChainedInterceptor, public DecisionTarget {
   void note_draw(std::optional<RandomDraw> draw, const OperatorTraits& traits);
   std::optional<RandomDraw> begin_draw(const OperatorCall& call, bool preserves_rng);
 
+  // Forward has ended, without an exception, and the tape has all operators: tells the policy.
+  void end_policy(const SlotSet& alive);
+
   // Retains the value, which is in the memory of `tensor`.
   void keep(TapeValueId value, const at::Tensor& tensor, std::shared_ptr<ActivationStore> store);
   // Retained values that have been freed, or written through a pointer, are computed again. Returns

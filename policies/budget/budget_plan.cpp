@@ -4,45 +4,33 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
-#include <optional>
+#include <utility>
 
-#include "reprise/policies/budget/knapsack.h"
+#include "reprise/planner/cut/retained_set.h"
 
 namespace reprise::policies_internal {
 namespace {
 
-using Indices = std::vector<std::uint32_t>;
+using planner_internal::RetainedSet;
+using planner_internal::RetainedSets;
 
-// The results, each before those that are made of it.
-Indices in_order_of_completion(const RunRecord& record) {
-  Indices order(record.results.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return record.results[a].last_call < record.results[b].last_call;
-  });
-  return order;
-}
-
-std::vector<bool> find_needed(const RunRecord& record, const Indices& order) {
-  std::vector<bool> is_needed(record.results.size());
-  std::for_each(order.rbegin(), order.rend(), [&](std::uint32_t index) {
-    const RecordedResult& result = record.results[index];
-    is_needed[index] =
-        result.is_saved || std::any_of(result.readers.begin(), result.readers.end(),
-                                       [&](std::uint32_t reader) { return is_needed[reader]; });
-  });
-  return is_needed;
-}
-
-// Returns the result that is better saved in this one's stead.
-std::optional<std::uint32_t> successor_of(const RecordedResult& result, const RunRecord& record) {
-  if (result.is_saved || result.readers.size() != 1) {
-    return std::nullopt;
+// Adds bytes and times. Returns the number of each operator's call, or -1. All ranks repeat
+// transfers alike: times, which differ between ranks, do not decide about them.
+std::vector<std::ptrdiff_t> add_calls(RegionTrace& region, const std::vector<RecordedCall>& calls) {
+  std::vector<std::ptrdiff_t> numbers;
+  for (std::size_t i = 0; i < region.ordinals.size(); ++i) {
+    const auto call = std::lower_bound(
+        calls.begin(), calls.end(), region.ordinals[i],
+        [](const RecordedCall& each, std::int64_t ordinal) { return each.ordinal < ordinal; });
+    const bool is_asked = call != calls.end() && call->ordinal == region.ordinals[i];
+    planner::Operator& op = region.trace.operators[i];
+    const bool is_transfer = !std::exchange(op.can_recompute, true);
+    op.seconds = is_asked && !is_transfer ? call->seconds : 0;
+    region.trace.values[i].bytes = is_asked ? call->bytes : 0;
+    region.may_save[i] = region.may_save[i] && is_asked && !is_transfer;
+    numbers.push_back(is_asked ? call - calls.begin() : -1);
   }
-  const RecordedResult& reader = record.results[result.readers[0]];
-  const bool is_no_loss = reader.may_be_kept() && reader.bytes <= result.bytes;
-  return is_no_loss || !result.may_be_kept() ? std::optional(result.readers[0]) : std::nullopt;
+  return numbers;
 }
 
 std::int64_t limit_of(const BudgetPolicyOptions& options, std::int64_t useful_bytes) {
@@ -53,44 +41,25 @@ std::int64_t limit_of(const BudgetPolicyOptions& options, std::int64_t useful_by
 
 }  // namespace
 
-std::vector<double> worth_of_results(const RunRecord& record) {
-  std::vector<double> worth(record.results.size());
-  for (const RecordedCall& call : record.calls) {
-    worth[call.result] += call.seconds;
-  }
-  const Indices order = in_order_of_completion(record);
-  const std::vector<bool> is_needed = find_needed(record, order);
-  for (const std::uint32_t index : order) {
-    const RecordedResult& result = record.results[index];
-    const bool is_repeated = !is_needed[index] || result.is_communicated;
-    if (const auto successor = successor_of(result, record); successor && !is_repeated) {
-      worth[*successor] += worth[index];
-      worth[index] = 0;
-    } else if (is_repeated || !result.may_be_kept()) {
-      worth[index] = 0;
-    }
-  }
-  return worth;
-}
-
-BudgetPlan plan_run(const RunRecord& record, const BudgetPolicyOptions& options) {
-  BudgetPlan plan;
-  plan.saves.resize(record.calls.size());
-  const std::vector<double> worth = worth_of_results(record);
-  std::vector<Weighted> items(record.results.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i] = {record.results[i].bytes, worth[i]};
-    plan.result_bytes += items[i].bytes;
-    plan.useful_bytes += worth[i] > 0 ? items[i].bytes : 0;
-    plan.seconds += worth[i];
-  }
-  plan.limit_bytes = limit_of(options, plan.useful_bytes);
-  const std::vector<bool> chosen = most_seconds_within(items, plan.limit_bytes);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (chosen[i]) {
-      plan.saves[record.results[i].last_call] = true;
-      plan.saved_bytes += items[i].bytes;
-      plan.saved_seconds += items[i].seconds;
+BudgetPlan plan_run(const std::vector<RecordedCall>& calls, RegionTrace region,
+                    const BudgetPolicyOptions& options) {
+  const std::vector<std::ptrdiff_t> call_of = add_calls(region, calls);
+  const RetainedSets sets(region.trace, std::move(region.may_save));
+  const std::int64_t limit = limit_of(options, sets.all().bytes);
+  const RetainedSet saved = sets.within(limit);
+  const double all_seconds = sets.none().seconds;
+  BudgetPlan plan{.saves = std::vector<bool>(calls.size()),
+                  .figures = {.operators = static_cast<std::int64_t>(calls.size()),
+                              .useful_bytes = sets.all().bytes,
+                              .limit_bytes = limit,
+                              .saved_bytes = saved.bytes,
+                              .seconds = all_seconds - sets.all().seconds,
+                              .saved_seconds = all_seconds - saved.seconds}};
+  for (std::size_t i = 0; i < call_of.size(); ++i) {
+    const planner::Value& value = region.trace.values[i];
+    plan.figures.result_bytes += value.overwrites == planner::kNone ? value.bytes : 0;
+    if (saved.is_retained[i]) {
+      plan.saves[static_cast<std::size_t>(call_of[i])] = true;
     }
   }
   return plan;

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
 namespace reprise::policies_internal {
 namespace {
 
-constexpr std::size_t kRunsOfRegion = 16;
+constexpr std::ptrdiff_t kRunsOfRegion = 16;
 constexpr std::size_t kRunsOfPolicy = 256;
 
 // A region without a name has a number, another one in each run: all of them count as one region.
@@ -23,22 +24,16 @@ std::string_view without_number(std::string_view region) {
   return is_unnamed ? std::string_view() : region;
 }
 
-void take_shorter_times(RunRecord& record, const RunRecord& other) {
-  for (std::size_t i = 0; i < record.calls.size(); ++i) {
-    record.calls[i].seconds = std::min(record.calls[i].seconds, other.calls[i].seconds);
-  }
+bool are_same(const std::vector<RecordedCall>& calls, const std::vector<RecordedCall>& others) {
+  return std::equal(
+      calls.begin(), calls.end(), others.begin(), others.end(),
+      [](const RecordedCall& a, const RecordedCall& b) { return a.is_same_operator(b); });
 }
 
-BudgetedRun describe(const std::string& region, const KnownRun& run, std::int64_t runs) {
-  return {.region = region,
-          .runs = runs,
-          .operators = static_cast<std::int64_t>(run.record.calls.size()),
-          .result_bytes = run.plan.result_bytes,
-          .useful_bytes = run.plan.useful_bytes,
-          .limit_bytes = run.plan.limit_bytes,
-          .saved_bytes = run.plan.saved_bytes,
-          .seconds = run.plan.seconds,
-          .saved_seconds = run.plan.saved_seconds};
+void take_shorter_times(std::vector<RecordedCall>& calls, const std::vector<RecordedCall>& others) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i].seconds = std::min(calls[i].seconds, others[i].seconds);
+  }
 }
 
 }  // namespace
@@ -46,34 +41,36 @@ BudgetedRun describe(const std::string& region, const KnownRun& run, std::int64_
 KnownRunList KnownRuns::runs_of(std::string_view region) const {
   KnownRunList runs;
   const std::scoped_lock lock(mutex_);
-  if (const auto entries = entries_.find(without_number(region)); entries != entries_.end()) {
-    std::transform(entries->second.begin(), entries->second.end(), std::back_inserter(runs),
-                   [](const Entry& entry) { return entry.run; });
+  for (const Entry& entry : entries_) {
+    if (entry.region == without_number(region)) {
+      runs.push_back(entry.run);
+    }
   }
   return runs;
 }
 
-void KnownRuns::learn(std::string_view region, RunRecord record) {
+void KnownRuns::learn(std::string_view region, std::vector<RecordedCall> calls,
+                      const std::function<RegionTrace()>& trace) {
   const std::string_view name = without_number(region);
   auto learnt = std::make_shared<KnownRun>();
   bool was_known = false;
   {
     const std::scoped_lock lock(mutex_);
-    if (Entry* const entry = find(name, record)) {
+    if (Entry* const entry = find(name, calls)) {
       was_known = true;
       ++entry->runs;
       if (entry->run->is_settled()) {
         return;
       }
-      take_shorter_times(record, entry->run->record);
+      take_shorter_times(calls, entry->run->calls);
       learnt->observations = entry->run->observations;
     }
   }
   ++learnt->observations;
-  learnt->plan = plan_run(record, options_);
-  learnt->record = std::move(record);
+  learnt->plan = plan_run(calls, trace(), options_);
+  learnt->calls = std::move(calls);
   const std::scoped_lock lock(mutex_);
-  Entry* const entry = find(name, learnt->record);
+  Entry* const entry = find(name, learnt->calls);
   if (entry == nullptr) {
     add(name, std::move(learnt));
     return;
@@ -84,64 +81,44 @@ void KnownRuns::learn(std::string_view region, RunRecord record) {
   }
 }
 
-// Counts as a use.
-KnownRuns::Entry* KnownRuns::find(std::string_view region, const RunRecord& record) {
-  const auto entries = entries_.find(region);
-  if (entries == entries_.end()) {
+KnownRuns::Entry* KnownRuns::find(std::string_view region, const std::vector<RecordedCall>& calls) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.region == region && are_same(entry.run->calls, calls);
+  });
+  if (found == entries_.end()) {
     return nullptr;
   }
-  const auto found =
-      std::find_if(entries->second.begin(), entries->second.end(),
-                   [&](const Entry& entry) { return is_same_run(entry.run->record, record); });
-  if (found == entries->second.end()) {
-    return nullptr;
-  }
-  found->last_use = ++uses_;
-  std::rotate(entries->second.begin(), found, std::next(found));
-  return &entries->second.front();
+  std::rotate(entries_.begin(), found, std::next(found));
+  return &entries_.front();
 }
 
 void KnownRuns::add(std::string_view region, std::shared_ptr<const KnownRun> run) {
-  Entries& entries = entries_[std::string(region)];
-  const std::int64_t use = ++uses_;
-  entries.insert(entries.begin(), {std::move(run), use, 1, use});
-  ++size_;
-  if (!region.empty() && entries.size() > kRunsOfRegion) {
-    entries.pop_back();
-    --size_;
+  entries_.insert(entries_.begin(), {std::string(region), std::move(run), added_++, 1});
+  const auto is_of_region = [&](const Entry& entry) { return entry.region == region; };
+  if (!region.empty() &&
+      std::count_if(entries_.begin(), entries_.end(), is_of_region) > kRunsOfRegion) {
+    const auto last = std::find_if(entries_.rbegin(), entries_.rend(), is_of_region);
+    entries_.erase(std::next(last).base());
   }
-  if (size_ > kRunsOfPolicy) {
-    drop_least_used();
-  }
-}
-
-void KnownRuns::drop_least_used() {
-  const auto least =
-      std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-        return a.second.back().last_use < b.second.back().last_use;
-      });
-  least->second.pop_back();
-  --size_;
-  if (least->second.empty()) {
-    entries_.erase(least);
+  if (entries_.size() > kRunsOfPolicy) {
+    entries_.pop_back();
   }
 }
 
 std::vector<BudgetedRun> KnownRuns::report() const {
-  std::vector<std::pair<std::int64_t, BudgetedRun>> numbered;
+  std::vector<Entry> entries;
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [region, entries] : entries_) {
-      for (const Entry& entry : entries) {
-        numbered.emplace_back(entry.number, describe(region, *entry.run, entry.runs));
-      }
-    }
+    entries = entries_;
   }
-  std::sort(numbered.begin(), numbered.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.number < b.number; });
   std::vector<BudgetedRun> runs;
-  std::transform(numbered.begin(), numbered.end(), std::back_inserter(runs),
-                 [](auto& each) { return std::move(each.second); });
+  for (const Entry& entry : entries) {
+    runs.push_back(entry.run->plan.figures);
+    runs.back().region = entry.region;
+    runs.back().runs = entry.runs;
+  }
   return runs;
 }
 

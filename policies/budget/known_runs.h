@@ -5,9 +5,8 @@
 #ifndef REPRISE_POLICIES_BUDGET_KNOWN_RUNS_H_
 #define REPRISE_POLICIES_BUDGET_KNOWN_RUNS_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,13 +14,13 @@
 #include <vector>
 
 #include "reprise/policies/budget/budget_plan.h"
-#include "reprise/policies/budget/run_record.h"
 #include "reprise/policies/budget_policy.h"
+#include "reprise/policies/region_trace.h"
 
 namespace reprise::policies_internal {
 
 struct KnownRun {
-  RunRecord record;  // with the least time of each operator so far
+  std::vector<RecordedCall> calls;  // with the least time of each operator so far
   int observations = 0;
   BudgetPlan plan;
 
@@ -40,7 +39,8 @@ class KnownRuns {
   [[nodiscard]] KnownRunList runs_of(std::string_view region) const;
   // A run has ended. A new one takes the place of the one that was not used for the longest time,
   // of the same region or of all, if there are many.
-  void learn(std::string_view region, RunRecord record);
+  void learn(std::string_view region, std::vector<RecordedCall> calls,
+             const std::function<RegionTrace()>& trace);
 
   [[nodiscard]] const BudgetPolicyOptions& options() const noexcept { return options_; }
   // Returns the known runs in the order of their first observation.
@@ -48,23 +48,20 @@ class KnownRuns {
 
  private:
   struct Entry {
+    std::string region;
     std::shared_ptr<const KnownRun> run;
     std::int64_t number;  // of runs before the first one like it
     std::int64_t runs;
-    std::int64_t last_use;
   };
-  using Entries = std::vector<Entry>;  // the last used first
 
-  // All with the lock held. Returns null if the run is unknown.
-  Entry* find(std::string_view region, const RunRecord& record);
+  // Both with the lock held. Returns the entry, which counts as used; null if the run is unknown.
+  Entry* find(std::string_view region, const std::vector<RecordedCall>& calls);
   void add(std::string_view region, std::shared_ptr<const KnownRun> run);
-  void drop_least_used();
 
   const BudgetPolicyOptions options_;
   mutable std::mutex mutex_;
-  std::map<std::string, Entries, std::less<>> entries_;  // by region
-  std::int64_t uses_ = 0;
-  std::size_t size_ = 0;
+  std::vector<Entry> entries_;  // the last used first
+  std::int64_t added_ = 0;
 };
 
 }  // namespace reprise::policies_internal

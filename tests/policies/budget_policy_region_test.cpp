@@ -129,6 +129,42 @@ TEST_F(BudgetPolicyRegionTest, KeepsTheSameAsSaveEverythingIfAllMayBeSaved) {
             kept_by_a_run({.name = "block", .policy = policies::save_everything()}, 8));
 }
 
+// Constants are not kept, the sum at the end is an output, and mm does not save its result.
+TEST_F(BudgetPolicyRegionTest, SavesOnlyWhatBackwardNeeds) {
+  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
+    const auto policy = policy_of_fraction(1);
+    const at::Tensor x = leaf({4, 4});
+    for (int run = 0; run < 3; ++run) {
+      const MemoryReportGuard collecting;
+      gradients(checkpoint(
+                    {.name = "needed", .policy = policy, .replay = replay},
+                    [](const at::Tensor& t) {
+                      const at::Tensor exponentials = t.exp() * at::zeros_like(t);
+                      return exponentials.sigmoid().mm(t) + t;
+                    },
+                    x),
+                {x});
+      EXPECT_EQ(kept_results("needed"), run == 0 ? 0 : 2 * 64);  // of exp() and sigmoid()
+    }
+    EXPECT_EQ(policy->known_runs().at(0).result_bytes, 6 * 64);
+    EXPECT_EQ(policy->known_runs().at(0).useful_bytes, 2 * 64);
+  }
+}
+
+// As in dropout: autograd saves the first factor only if the other one, a mask, requires grad.
+TEST_F(BudgetPolicyRegionTest, SavesAFactorOnlyIfBackwardNeedsIt) {
+  for (const bool mask_requires_grad : {false, true}) {
+    const auto policy = policy_of_fraction(1);
+    const at::Tensor x = leaf({16});
+    const at::Tensor mask = at::ones({16}).requires_grad_(mask_requires_grad);
+    gradients(checkpoint(
+                  {.name = "masked", .policy = policy},
+                  [&](const at::Tensor& t) { return (at::gelu(t) * mask).exp(); }, x),
+              {x});
+    EXPECT_EQ(policy->known_runs().at(0).useful_bytes, mask_requires_grad ? 2 * 64 : 64);
+  }
+}
+
 TEST_F(BudgetPolicyRegionTest, KeepsNothingWithoutABudget) {
   for (const auto& policy : {policy_of_bytes(0), policy_of_fraction(0)}) {
     for (int run = 0; run < 3; ++run) {

@@ -220,40 +220,6 @@ TEST(BudgetPolicyTest, CountsAResultOnceHoweverOftenItIsWritten) {
   EXPECT_EQ(policy->known_runs().at(0).result_bytes, 64);
 }
 
-// Constants are not kept, the sum at the end is an output, and mm does not save its result.
-TEST(BudgetPolicyTest, SavesOnlyWhatBackwardNeeds) {
-  const auto policy = policy_of_fraction(1);
-  const at::Tensor x = at::ones({4, 4});
-  const OperatorCall zeros("aten::zeros_like", "", {x, {}, {}, {}, {}, {}});
-  const OperatorCall made = exp_of(x);
-  const at::Tensor e = made.outputs()[0].toTensor();
-  const OperatorCall mm("aten::mm", "", {e, x});
-  const OperatorCall sum("aten::add", "Tensor", {mm.outputs()[0].toTensor(), x, 1});
-  const std::vector<OperatorCall> calls = {zeros, made, mm, sum};
-  ask_in_region(policy, calls);
-  EXPECT_THAT(ask_in_region(policy, calls),
-              ElementsAre(PREFER_RECOMPUTE, PREFER_SAVE, PREFER_RECOMPUTE, PREFER_RECOMPUTE));
-  EXPECT_EQ(policy->known_runs().at(0).result_bytes, 4 * 64);
-  EXPECT_EQ(policy->known_runs().at(0).useful_bytes, 64);
-}
-
-// As in dropout: autograd saves the first factor only if the other one, a mask, requires grad.
-TEST(BudgetPolicyTest, SavesAProductInsteadOfAFactorThatBackwardDoesNotNeed) {
-  const at::Tensor x = at::ones({16}).requires_grad_();
-  for (const bool mask_requires_grad : {false, true}) {
-    const auto policy = policy_of_fraction(1);
-    const at::Tensor mask = at::ones({16}).requires_grad_(mask_requires_grad);
-    const OperatorCall gelu("aten::gelu", "", {x, "none"});
-    const OperatorCall product("aten::mul", "Tensor", {gelu.outputs()[0].toTensor(), mask});
-    const std::vector<OperatorCall> calls = {gelu, product,
-                                             exp_of(product.outputs()[0].toTensor())};
-    ask_in_region(policy, calls);
-    EXPECT_THAT(
-        ask_in_region(policy, calls),
-        ElementsAre(mask_requires_grad ? PREFER_SAVE : PREFER_RECOMPUTE, PREFER_SAVE, PREFER_SAVE));
-  }
-}
-
 TEST(BudgetPolicyTest, CombinesWithOtherPolicies) {
   const auto budget = policy_of_fraction(1);
   const PolicyHolder policy = policies::offload(

@@ -11,12 +11,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "reprise/planner/trace.h"
 #include "reprise/policies/checkpoint_policy.h"
+#include "reprise/policies/region_trace.h"
 
 namespace reprise::testing {
 
@@ -56,6 +59,7 @@ class OperatorCall {
                           .ordinal = place.ordinal});
   }
 
+  const std::vector<c10::IValue>& arguments() const { return arguments_; }
   const std::vector<c10::IValue>& outputs() const { return outputs_; }
 
  private:
@@ -74,10 +78,44 @@ inline PolicyAnswer ask(const PolicyHolder& policy, const OperatorCall& call,
   return policy.get()->decide(call.context(place));
 }
 
-// The answers to each of `calls` in a region that begins now.
+// The trace of a region that has run these operators. Autograd saves what each makes. Operators
+// that take a result of an earlier one read that, or write to it.
+inline RegionTrace trace_of(const std::vector<OperatorCall>& calls) {
+  const auto memory = [](const c10::IValue& value) -> const void* {
+    return value.isTensor() ? value.toTensor().storage().unsafeGetStorageImpl() : nullptr;
+  };
+  RegionTrace region;
+  planner::Operator backward;
+  std::map<const void*, planner::ValueId> values;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const planner::ValueId value =
+        region.trace.add_value({.released = static_cast<planner::OperatorId>(calls.size()) - 1});
+    region.trace.operators.push_back({.results = {value}});
+    region.ordinals.push_back(static_cast<std::int64_t>(i));
+    region.may_save.push_back(true);
+    for (const c10::IValue& argument : calls[i].arguments()) {
+      const auto known = values.find(memory(argument));
+      if (known == values.end()) {
+        continue;
+      }
+      region.trace.operators.back().reads.push_back(known->second);
+      if (memory(calls[i].outputs().at(0)) == known->first) {
+        region.may_save[static_cast<std::size_t>(known->second)] = false;
+        region.trace.values.back().overwrites = known->second;
+      }
+    }
+    values[memory(calls[i].outputs().at(0))] = value;
+    backward.reads.push_back(value);
+  }
+  region.trace.backward_begin = static_cast<planner::OperatorId>(calls.size());
+  region.trace.operators.push_back(std::move(backward));
+  return region;
+}
+
+// The answers to each of `calls` in a region that begins now, and ends then.
 inline std::vector<PolicyAnswer> ask_in_region(const PolicyHolder& policy,
                                                const std::vector<OperatorCall>& calls,
-                                               const Place& place = {}) {
+                                               Place place = {}) {
   std::shared_ptr<Policy> in_region = policy.get()->begin_region();
   if (in_region == nullptr) {
     in_region = policy.get();
@@ -85,7 +123,9 @@ inline std::vector<PolicyAnswer> ask_in_region(const PolicyHolder& policy,
   std::vector<PolicyAnswer> answers;
   for (const OperatorCall& call : calls) {
     answers.push_back(in_region->decide(call.context(place)));
+    ++place.ordinal;
   }
+  in_region->end_region([&] { return trace_of(calls); });
   return answers;
 }
 
