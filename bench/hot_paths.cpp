@@ -3,22 +3,31 @@
 //
 // The hot paths, for callgrind to count their instructions: regions around chains of two lengths,
 // and their floors. Each is run a few times to warm up, then kRuns times, which are dumped under a
-// name. bench/side_by_side/instructions.py runs this and makes costs of the counts.
+// name. bench/side_by_side/instructions.py runs this and makes costs of the counts. Then the bytes
+// of what a region records per operator, which are printed.
 //
 // A path is in a process of its own: the number of instructions that malloc() takes depends on all
 // that the process has allocated before.
 #include <ATen/Parallel.h>
+#include <ATen/ops/neg.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/chain.h"
 #include "reprise/engine/checkpoint.h"
+#include "reprise/engine/memory_budget.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/policies/policies.h"
 
@@ -70,32 +79,109 @@ void count_alone(const std::string& name, const std::function<void()>& run) {
   TORCH_CHECK(child > 0 && ::waitpid(child, &status, 0) == child && status == 0, name, " failed");
 }
 
-void count_region(const std::string& name, const CheckpointOptions& options) {
+// Operators of which autograd saves nothing.
+at::Tensor negations(at::Tensor x, int length) {
+  for (int i = 0; i < length; ++i) {
+    x = at::neg(x);
+  }
+  return x;
+}
+
+using Code = at::Tensor (*)(at::Tensor, int);
+
+void count_floor(const std::string& name, Code code, bool is_run_twice) {
+  const at::Tensor x = leaf();
+  for (const int length : kLengths) {
+    count_alone(name + "/" + std::to_string(length), [&] {
+      const at::Tensor y = code(x, length);
+      if (is_run_twice) {
+        benchmark::DoNotOptimize(code(x, length));
+      }
+      backward(y, x);
+    });
+  }
+}
+
+void count_region(const std::string& name, const CheckpointOptions& options, Code code = chain) {
   const at::Tensor x = leaf();
   for (const int length : kLengths) {
     count_alone(name + "/" + std::to_string(length),
-                [&] { backward(checkpoint(options, chain, x, length), x); });
+                [&] { backward(checkpoint(options, code, x, length), x); });
+  }
+}
+
+void count_budget() {
+  const at::Tensor x = leaf();
+  for (const int length : kLengths) {
+    MemoryBudget budget({.peak_bytes = std::int64_t{1} << 40});
+    count_alone("budget/" + std::to_string(length), [&] {
+      BudgetScope step(budget);
+      const at::Tensor y = chain(x, length);
+      std::move(step).close();
+      backward(y, x);
+    });
   }
 }
 
 void count_all() {
-  const at::Tensor x = leaf();
   const auto keeping = std::make_shared<KeepingProvider>();
+  const at::Tensor x = leaf();
+  count_floor("floor", chain, /*is_run_twice=*/true);
+  count_floor("floor, once", chain, /*is_run_twice=*/false);
+  count_floor("floor, nothing saved", negations, /*is_run_twice=*/true);
   for (const int length : kLengths) {
-    count_alone("floor/" + std::to_string(length), [&] { run_floor(x, length); });
     count_alone("hooks that do nothing/" + std::to_string(length), [&] {
       const hooks_internal::HookScope hooks(keeping);
       run_floor(x, length);
     });
   }
   count_region("function", {});
+  count_region("function, nothing saved", {}, negations);
   count_region("function, no early stop", {.early_stop = false});
   count_region("function, not watched",
                {.determinism_check = DeterminismCheck::kNone, .watch_operators = false});
   count_region("function, recompute", {.policy = policies::save_nothing()});
   count_region("function, save", {.policy = policies::save_everything()});
   count_region("scope", {.replay = ReplayMode::kTape});
+  count_region("scope, nothing saved", {.replay = ReplayMode::kTape}, negations);
+  count_region("scope, recompute",
+               {.policy = policies::save_nothing(), .replay = ReplayMode::kTape});
   count_region("scope, save", {.policy = policies::save_everything(), .replay = ReplayMode::kTape});
+  count_budget();
+}
+
+// Returns the bytes that the heap holds while there is a graph.
+double bytes_held(const std::function<at::Tensor()>& forward) {
+  const auto in_use = [] { return static_cast<double>(::mallinfo2().uordblks); };
+  std::vector<double> differences;
+  for (int i = 0; i < kWarmUps; ++i) {
+    const double before = in_use();
+    const at::Tensor y = forward();
+    differences.push_back(in_use() - before);
+  }
+  return differences.back();
+}
+
+// Prints the bytes of an operator's record, beyond those of its graph.
+void weigh(const std::string& name, const CheckpointOptions& options, Code code = chain) {
+  const at::Tensor x = leaf();
+  const auto beyond_graph = [&](int length) {
+    const double graph = bytes_held([&] { return code(x, length); });
+    return bytes_held([&] { return checkpoint(options, code, x, length); }) - graph;
+  };
+  constexpr int kLong = 1025, kShort = 513;  // past the first growth of tables
+  const double bytes = (beyond_graph(kLong) - beyond_graph(kShort)) / (kLong - kShort);
+  std::cout << name << ": bytes of an operator\t" << std::llround(bytes) << '\n';
+}
+
+void weigh_all() {
+  weigh("function", {});
+  weigh("function, nothing saved", {}, negations);
+  weigh("function, recompute", {.policy = policies::save_nothing()});
+  weigh("function, save", {.policy = policies::save_everything()});
+  weigh("scope", {.replay = ReplayMode::kTape});
+  weigh("scope, nothing saved", {.replay = ReplayMode::kTape}, negations);
+  weigh("scope, save", {.policy = policies::save_everything(), .replay = ReplayMode::kTape});
 }
 
 }  // namespace
@@ -104,5 +190,6 @@ void count_all() {
 int main() {
   at::set_num_threads(1);
   reprise::bench::count_all();
+  reprise::bench::weigh_all();
   return 0;
 }

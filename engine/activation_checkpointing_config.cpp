@@ -4,16 +4,26 @@
 
 #include <cstdint>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <variant>
+
+#include "reprise/engine/memory_report.h"
+#include "reprise/engine/region/configuration.h"
+#include "reprise/hooks/host_store.h"
+#include "reprise/hooks/slab_store.h"
 
 namespace reprise {
 namespace {
 
+using engine_internal::Configuration;
+using engine_internal::ConfigurationPtr;
 using Json = nlohmann::json;
 
 constexpr const char* kSection = "activation_checkpointing";
@@ -71,6 +81,52 @@ void set_fields(ActivationCheckpointingConfig& config, const Json& section) {
   }
 }
 
+[[noreturn]] void refuse(const std::string& what) {
+  throw std::invalid_argument("[checkpoint.configure] " + what);
+}
+
+void check(const ActivationCheckpointingConfig& config, bool has_partitioned) {
+  if (config.partition_activations && !has_partitioned) {
+    refuse(
+        "partition_activations is true, but there is no store that does it; pass "
+        "stores::partitioned(group) to configure_checkpointing()");
+  }
+  if (!config.partition_activations && has_partitioned) {
+    refuse(
+        "a store that partitions was passed, but partition_activations is false, so it would never "
+        "be used");
+  }
+  if (config.number_checkpoints && !config.contiguous_memory_optimization) {
+    refuse("number_checkpoints is " + std::to_string(*config.number_checkpoints) +
+           ", but contiguous_memory_optimization is false, so it would never be used");
+  }
+  if (config.number_checkpoints && *config.number_checkpoints < 1) {
+    refuse("number_checkpoints is " + std::to_string(*config.number_checkpoints) +
+           "; it must be 1 or more");
+  }
+}
+
+ConfigurationPtr make(const ActivationCheckpointingConfig& config,
+                      std::shared_ptr<ActivationStore> store) {
+  check(config, store != nullptr);
+  std::shared_ptr<ActivationStore> last;
+  if (config.cpu_checkpointing) {
+    last = stores::host();
+  } else if (config.contiguous_memory_optimization) {
+    last = stores::slab({.initial_tensors = config.number_checkpoints.value_or(0)});
+  }
+  if (last) {
+    store = store ? std::move(store) | std::move(last) : std::move(last);
+  }
+  auto made = std::make_shared<Configuration>();
+  made->input_store = std::move(store);
+  made->synchronizes = config.synchronize_checkpoint_boundary;
+  if (config.profile) {
+    made->profiling = std::make_unique<MemoryReportGuard>();
+  }
+  return made;
+}
+
 }  // namespace
 
 ActivationCheckpointingConfig ActivationCheckpointingConfig::from_json(std::string_view json) {
@@ -114,6 +170,37 @@ ActivationCheckpointingConfig with_overrides(ActivationCheckpointingConfig confi
   override_with(config.synchronize_checkpoint_boundary, overrides.synchronize_checkpoint_boundary);
   override_with(config.profile, overrides.profile);
   return config;
+}
+
+void configure_checkpointing(const ActivationCheckpointingConfig& config,
+                             std::shared_ptr<ActivationStore> partitioned) {
+  engine_internal::configure_process(make(config, std::move(partitioned)));
+}
+
+bool is_configured() { return engine_internal::is_process_configured(); }
+
+void reset_configuration() { engine_internal::configure_process(nullptr); }
+
+struct ConfigurationGuard::State {
+  hooks_internal::ThreadStackEntryPtr entry;
+};
+
+ConfigurationGuard::ConfigurationGuard(const ActivationCheckpointingConfig& config,
+                                       std::shared_ptr<ActivationStore> partitioned)
+    : state_(std::make_unique<State>()) {
+  state_->entry =
+      engine_internal::thread_configurations().push(make(config, std::move(partitioned)));
+}
+
+ConfigurationGuard::~ConfigurationGuard() {
+  engine_internal::thread_configurations().end(*state_->entry);
+}
+
+void see_memory_usage(std::string_view message, bool force) {
+  const ConfigurationPtr configuration = engine_internal::current_configuration();
+  if (force || (configuration && configuration->profiling)) {
+    std::cerr << message << '\n' << memory_report().to_string() << std::flush;
+  }
 }
 
 }  // namespace reprise

@@ -85,7 +85,7 @@ decltype(auto) checkpoint(CheckpointOptions options, F&& fn, Args&&... args) {
     const auto call = [&]() -> decltype(auto) {
       return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
     };
-    if (!ForwardRegion::is_needed(options) ||
+    if (!ForwardRegion::prepare(options) ||
         (options.min_input_bytes > 0 &&
          engine_internal::tensor_bytes<Args...>(args...) < options.min_input_bytes)) {
       return call();
@@ -104,7 +104,7 @@ requires(!std::same_as<std::remove_cvref_t<F>, CheckpointOptions>) decltype(auto
   using Call = engine_internal::ValidCall<F, Args...>;
   Call::check();
   if constexpr (Call::value) {
-    if (!engine_internal::ForwardRegion::is_needed()) {
+    if (!engine_internal::ForwardRegion::prepare()) {
       return engine_internal::invoke_callable(fn, std::forward<Args>(args)...);
     }
     return engine_internal::run_region(nullptr, std::forward<F>(fn), std::forward<Args>(args)...);

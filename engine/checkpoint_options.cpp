@@ -6,7 +6,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reprise/engine/region/settings.h"
+
 namespace reprise {
+
+using engine_internal::early_stop_overrides;
+
+EarlyStopGuard::EarlyStopGuard(bool enabled) : entry_(early_stop_overrides().push(enabled)) {}
+EarlyStopGuard::~EarlyStopGuard() { early_stop_overrides().end(*entry_); }
 
 RegionContext::~RegionContext() = default;
 

@@ -20,7 +20,7 @@ CheckpointScope::CheckpointScope(CheckpointOptions options) {
         "could count; compare them where the scope begins");
   }
   options.replay = ReplayMode::kTape;
-  if (ForwardRegion::is_needed(options)) {
+  if (ForwardRegion::prepare(options)) {
     region_ = std::make_unique<ForwardRegion>(std::move(options));
   }
 }

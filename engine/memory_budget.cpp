@@ -92,7 +92,7 @@ BudgetScope::BudgetScope(MemoryBudget& budget) : exceptions_at_start_(std::uncau
   // What a plan retains may change between forward and backward, and is then computed again.
   CheckpointOptions options{
       .name = "memory budget", .replay = ReplayMode::kTape, .allow_cache_entry_mutation = true};
-  if (!ForwardRegion::is_needed(options)) {
+  if (!ForwardRegion::prepare(options)) {
     return;
   }
   const hooks_internal::HookProvider* const around = hooks_internal::innermost_provider();

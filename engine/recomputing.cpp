@@ -5,18 +5,7 @@
 #include "reprise/engine/ambient/recomputing_scope.h"
 
 namespace reprise {
-namespace {
 
-thread_local int t_depth = 0;
+bool is_recomputing() noexcept { return engine_internal::RecomputingScope::is_active(); }
 
-}  // namespace
-
-bool is_recomputing() noexcept { return t_depth > 0; }
-
-namespace engine_internal {
-
-RecomputingScope::RecomputingScope() { ++t_depth; }
-RecomputingScope::~RecomputingScope() { --t_depth; }
-
-}  // namespace engine_internal
 }  // namespace reprise

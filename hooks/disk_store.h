@@ -6,7 +6,7 @@
 // Stores tensors in a file: written during forward, read ahead of backward.
 //
 // Not for tensors that are recomputed faster than the disk reads them: use `checkpoint()`. Not for
-// saving a model: the file has no name, and ceases to exist with the process.
+// saving a model: the file has no name, and ceases to exist with the store and its tensors.
 //
 // Example:
 //

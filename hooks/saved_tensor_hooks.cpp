@@ -3,96 +3,19 @@
 #include "reprise/hooks/saved_tensor_hooks.h"
 
 #include <ATen/SavedTensorHooks.h>
-#include <torch/csrc/autograd/saved_variable.h>
 
-#include <exception>
 #include <utility>
 
 #include "reprise/hooks/seam/hook_stack.h"
-#include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/seam/packer.h"
 
 namespace reprise {
-namespace hooks_internal {
-
-PackedTensor::~PackedTensor() = default;
-TensorPacker::~TensorPacker() = default;
-
-namespace {
-
-class PackerHooks final : public SavedVariableHooks {
- public:
-  explicit PackerHooks(std::shared_ptr<TensorPacker> packer) : packer_(std::move(packer)) {}
-  ~PackerHooks() override {
-    const UnseenScope unseen;
-    packed_.reset();
-  }
-  PackerHooks(const PackerHooks&) = delete;
-  PackerHooks& operator=(const PackerHooks&) = delete;
-
-  void call_pack_hook(const at::Tensor& tensor) override {
-    observe_pack(tensor);
-    const UnseenScope unseen;
-    // A separate alias: a hook that stored the live tensor of a node's output would make a cycle.
-    packed_ = packer_->pack(detached_alias(tensor));
-    packer_.reset();
-  }
-
-  at::Tensor call_unpack_hook() override {
-    at::Tensor tensor = unpack();
-    observe_unpack(tensor);
-    return tensor;
-  }
-
- private:
-  at::Tensor unpack() {
-    const UnseenScope unseen;
-    at::Tensor tensor;
-    try {
-      tensor = packed_->unpack();
-    } catch (const std::exception&) {
-      throw;
-    } catch (...) {
-      throw SavedTensorHookError(
-          "[hooks.unpack] a saved-tensor unpack hook threw something that is no std::exception; "
-          "such an exception cannot leave a backward, derive it from std::exception");
-    }
-    if (!tensor.defined()) {
-      throw SavedTensorHookError(
-          "[hooks.unpack] Output of saved tensor unpack_hook expected to be a Tensor but it is "
-          "undefined; return a tensor with the values that were packed");
-    }
-    return tensor;
-  }
-
-  std::shared_ptr<TensorPacker> packer_;
-  std::unique_ptr<PackedTensor> packed_;
-};
-
-class PackerProvider final : public HookProvider {
- public:
-  explicit PackerProvider(std::shared_ptr<TensorPacker> packer) : packer_(std::move(packer)) {}
-  std::unique_ptr<SavedVariableHooks> make_hooks() override {
-    return std::make_unique<PackerHooks>(packer_);
-  }
-
- private:
-  std::shared_ptr<TensorPacker> packer_;
-};
-
-}  // namespace
-
-void register_packer(torch::autograd::SavedVariable& saved, std::shared_ptr<TensorPacker> packer) {
-  saved.register_hooks(std::make_unique<PackerHooks>(std::move(packer)));
-}
-
-}  // namespace hooks_internal
-
 using hooks_internal::HookScope;
 
 SavedTensorHooksGuard::SavedTensorHooksGuard(std::shared_ptr<hooks_internal::TensorPacker> packer,
                                              Private /*tag*/)
-    : scope_(std::make_unique<HookScope>(
-          std::make_shared<hooks_internal::PackerProvider>(std::move(packer)))) {}
+    : scope_(std::make_unique<HookScope>(hooks_internal::make_packer_provider(std::move(packer)))) {
+}
 
 SavedTensorHooksGuard::~SavedTensorHooksGuard() = default;
 

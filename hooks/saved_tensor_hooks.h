@@ -35,6 +35,7 @@
 
 #include "reprise/base/error.h"
 #include "reprise/base/export.h"
+#include "reprise/hooks/hook_error.h"
 #include "reprise/hooks/seam/packer.h"
 
 namespace torch::autograd {
@@ -42,13 +43,6 @@ class SavedVariable;
 }  // namespace torch::autograd
 
 namespace reprise {
-
-// An unpack hook returned no tensor, or threw an exception not derived from std::exception (which
-// LibTorch's device threads cannot propagate).
-class REPRISE_API SavedTensorHookError : public Error {
- public:
-  using Error::Error;
-};
 
 namespace hooks_internal {
 class HookScope;

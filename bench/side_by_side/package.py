@@ -4,11 +4,13 @@
 
 As overhead.py: all columns take turns of a few milliseconds, floor and region alternate within a
 turn, one thread. And steps of a small GPT, where regions cost the most, by turns of one step.
+With --count, for callgrind to count the instructions of the package's paths: see instructions.py.
 Prints JSON: {"overhead": {group: {column: {size: [microseconds]}}}, "steps": {size: {variant:
 [milliseconds]}}, "equal": whether all gradients of the GPT are those of the step without regions}.
 """
 
 import argparse
+import ctypes
 import functools
 import gc
 import json
@@ -17,9 +19,10 @@ import time
 
 import reprise
 import torch
+from instructions import LONG, SHORT
 from models import GptBlock
-from overhead import Python, time_group, warm_up
-from regions import FORMS
+from overhead import Python, count, time_group, warm_up
+from regions import FORMS, backward, chain, leaf
 from torch.utils.checkpoint import checkpoint
 
 TORCH, FUNCTION, SCOPE = "torch/function", "package/function", "package/scope"
@@ -45,6 +48,38 @@ def add_forms():
         options = reprise.CheckpointOptions(policy=policy)
         FORMS["package", name] = functools.partial(reprise.checkpoint, options=options)
         FORMS["scope", name] = functools.partial(in_scope, options)
+
+
+def negations(x, length):
+    """Operators of which autograd saves nothing."""
+    for _ in range(length):
+        x = torch.neg(x)
+    return x
+
+
+def count_paths(library):
+    paths = {}
+    for kind, code in (("", chain), (", nothing saved", negations)):
+
+        def floor(length, code=code):
+            x = leaf()
+            y = code(x, length)
+            code(x, length)
+            backward(y, x)
+
+        def region(length, run, code=code):
+            x = leaf()
+            backward(run(lambda t: code(t, length), x), x)
+
+        paths["floor" + kind] = floor
+        for form, name in (("package", "function"), ("scope", "scope")):
+            paths[name + kind] = functools.partial(region, run=FORMS[form, "none"])
+            for policy in ("recompute", "save") if not kind else ():
+                path = functools.partial(region, run=FORMS[form, policy])
+                paths[f"{name}, {policy}"] = path
+    for name, path in paths.items():
+        for length in (SHORT, LONG):
+            count(library, f"{name}/{length}", lambda runs: [path(length) for _ in range(runs)])
 
 
 class Gpt:
@@ -96,9 +131,14 @@ def time_steps(size, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1, help="for each size of each group")
+    parser.add_argument("--count", metavar="LIBRARY", help="that tells callgrind when to count")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     add_forms()
+    if arguments.count:
+        gc.disable()
+        count_paths(ctypes.CDLL(arguments.count))
+        return
     columns = {TORCH: Python("function"), FUNCTION: Python("package"), SCOPE: Python("scope")}
     warm_up(dict.fromkeys(GROUPS, columns))
     overhead = {group: time_group(columns, group, arguments.seconds) for group in GROUPS}

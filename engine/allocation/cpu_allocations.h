@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// What a memory budget needs of the counter of CPU memory (cpu_memory.h): a limit at which memory
-// can be freed before an allocation fails, a peak of its own, and each block.
+// The allocator that counts CPU memory for cpu_memory.h, and, for memory budgets, a limit at which
+// memory can be freed before an allocation fails, a peak of their own, and each block.
 #ifndef REPRISE_ENGINE_ALLOCATION_CPU_ALLOCATIONS_H_
 #define REPRISE_ENGINE_ALLOCATION_CPU_ALLOCATIONS_H_
 
 #include <cstdint>
 
 #include "reprise/engine/allocation/memory_source.h"
+#include "reprise/engine/cpu_memory.h"
 
 namespace reprise::engine_internal {
 
@@ -21,6 +22,13 @@ class CpuAllocationObserver : public BlockObserver {
   // An allocation of `bytes` is about to exceed the soft limit. May throw.
   virtual void exceed_soft_limit(std::int64_t bytes, std::int64_t bytes_in_use) = 0;
 };
+
+// See cpu_memory.h.
+void install_counting_allocator();
+bool is_counting_allocator_installed() noexcept;
+CpuMemory counted_memory() noexcept;
+void reset_counted_peak() noexcept;
+void set_cpu_limit(std::int64_t bytes);  // kNoLimit: none
 
 // The observer is never destroyed. To be called once.
 void set_cpu_allocation_observer(CpuAllocationObserver* observer);

@@ -14,6 +14,9 @@ class RecomputingScope {
   ~RecomputingScope();
   RecomputingScope(const RecomputingScope&) = delete;
   RecomputingScope& operator=(const RecomputingScope&) = delete;
+
+  // Returns whether there is one on this thread.
+  static bool is_active() noexcept;
 };
 
 }  // namespace reprise::engine_internal

@@ -22,12 +22,12 @@ EarlyStopDeferral::EarlyStopDeferral() : outer_(std::exchange(t_is_deferred, tru
 EarlyStopDeferral::~EarlyStopDeferral() { t_is_deferred = outer_; }
 bool EarlyStopDeferral::is_active() { return t_is_deferred; }
 
-void throw_early_stop(const FunctionReplay* pass) {
+void throw_early_stop(const FunctionReplay* replay) {
   const EmbeddingLanguage* const language = embedding_language();
   if (language != nullptr && language->throw_early_stop != nullptr) {
     return language->throw_early_stop();
   }
-  throw EarlyStop(pass);
+  throw EarlyStop(replay);
 }
 
 SlotSet slots_of_custom_functions(const RegionRecord& record) {

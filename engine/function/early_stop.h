@@ -26,25 +26,21 @@ class FunctionReplay;
 // it pass.
 class EarlyStop final : public std::exception {
  public:
-  explicit EarlyStop(const FunctionReplay* pass) : pass_(pass) {}
-  const FunctionReplay* pass() const { return pass_; }
+  explicit EarlyStop(const FunctionReplay* replay) : replay_(replay) {}
+  const FunctionReplay* replay() const { return replay_; }
   const char* what() const noexcept override { return kMessage; }
 
   static constexpr const char* kMessage =
       "reprise: a recomputation has all it needs (internal; do not catch)";
 
  private:
-  const FunctionReplay* pass_;
+  const FunctionReplay* replay_;
 };
 
 // Throws EarlyStop, or what stands for it in the embedding language. Not marked as [[noreturn]]: as
 // the last call of a function it then takes the place of its caller on the stack, and each frame
 // there is unwound twice.
-void throw_early_stop(const FunctionReplay* pass);
-
-// Whether the innermost replay on this thread, whose region's code runs, has all it needs: what
-// leaves the code is an early stop then.
-REPRISE_API bool replay_has_stopped();
+void throw_early_stop(const FunctionReplay* replay);
 
 // While alive, no save on this thread stops a replay; a later one does. For destructors: Clang, up
 // to 19 at least, destroys no returned value if the destructor of a local variable throws after it,

@@ -390,7 +390,7 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   try {
     function_.code->run(arguments);
   } catch (const EarlyStop& stop) {
-    if (stop.pass() != this) {
+    if (stop.replay() != this) {
       throw;  // the early stop of an enclosing region's replay, in which this one runs
     }
   } catch (const std::exception&) {

@@ -53,8 +53,8 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   // wanted: for each slot now in the record, whether its tensor is needed.
   FunctionReplay(RegionRecord& record, FunctionRecord& function, SlotSet wanted, Options options);
 
-  // Throws MutationError, DeterminismError, or an exception of the region's code (translated to
-  // CheckpointError if it is not derived from std::exception).
+  // Throws MutationError, DeterminismError, CheckpointError for other checks, or an exception of
+  // the region's code (translated to CheckpointError if it is not derived from std::exception).
   void run();
 
   // After run(): the memory of tensors that stand for results and exist outside. See
@@ -146,6 +146,10 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<at::Tensor, at::Tensor>> gradients_ ABSL_GUARDED_BY(mutex_);  // leaf, grad
 };
+
+// Whether the innermost replay on this thread, whose region's code runs, has all it needs: what
+// leaves the code is an early stop then.
+REPRISE_API bool replay_has_stopped();
 
 }  // namespace reprise::engine_internal
 

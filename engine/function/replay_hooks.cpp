@@ -19,10 +19,10 @@ using torch::autograd::SavedVariableHooks;
 
 class ReplayHooks final : public SavedVariableHooks {
  public:
-  explicit ReplayHooks(FunctionReplay& pass) : pass_(pass) {}
+  explicit ReplayHooks(FunctionReplay& replay) : replay_(replay) {}
   void call_pack_hook(const at::Tensor& tensor) override {
     if (is_last(tensor)) {
-      throw_early_stop(&pass_);  // no local object is left to destroy: each costs a microsecond
+      throw_early_stop(&replay_);  // no local object is left to destroy: each costs a microsecond
     }
   }
   at::Tensor call_unpack_hook() override {
@@ -45,7 +45,7 @@ class ReplayHooks final : public SavedVariableHooks {
     const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
     alias_ = hooks_internal::detached_alias(tensor);
     original_ = WeakTensor(tensor.getIntrusivePtr());
-    const FunctionReplay::Saved saved = pass_.on_save(tensor, alias_);
+    const FunctionReplay::Saved saved = replay_.on_save(tensor, alias_);
     if (!saved.may_be_read) {
       alias_.reset();  // retained, it would take the memory of a graph that forward had dropped
     }
@@ -55,7 +55,7 @@ class ReplayHooks final : public SavedVariableHooks {
   using TensorPtr = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-  FunctionReplay& pass_;
+  FunctionReplay& replay_;
   at::Tensor alias_;
   // Not owned: the tensor may get a graph later, and this is a part of it.
   WeakTensor original_{TensorPtr()};
@@ -68,8 +68,8 @@ bool may_be_returned(const at::Tensor& tensor) {
          torch::autograd::impl::get_view_autograd_meta(tensor) == nullptr;
 }
 
-std::unique_ptr<SavedVariableHooks> make_replay_hooks(FunctionReplay& pass) {
-  return std::make_unique<ReplayHooks>(pass);
+std::unique_ptr<SavedVariableHooks> make_replay_hooks(FunctionReplay& replay) {
+  return std::make_unique<ReplayHooks>(replay);
 }
 
 }  // namespace reprise::engine_internal

@@ -18,9 +18,9 @@ class FunctionReplay;
 // One with a graph, or a view of one, would keep the temporary graph.
 bool may_be_returned(const at::Tensor& tensor);
 
-// Returns the hooks of one tensor saved in the temporary graph, which report it to `pass` and throw
-// the early stop. A backward inside the region reads the tensor there.
-std::unique_ptr<torch::autograd::SavedVariableHooks> make_replay_hooks(FunctionReplay& pass);
+// Returns the hooks of one tensor saved in the temporary graph, which report it to `replay` and
+// throw the early stop. A backward inside the region reads the tensor there.
+std::unique_ptr<torch::autograd::SavedVariableHooks> make_replay_hooks(FunctionReplay& replay);
 
 }  // namespace reprise::engine_internal
 

@@ -26,8 +26,6 @@ namespace {
 
 constexpr auto kKey = kInterceptedKey;
 
-constinit thread_local OperatorThread t_thread;
-
 // An operator's turn at the interceptor of its thread, or at the one that its thread has inherited;
 // see Note [Threads that inherit].
 class OperatorTurn {
@@ -126,8 +124,6 @@ void ensure_installed() {
 }
 
 }  // namespace
-
-OperatorThread& OperatorThread::current() noexcept { return t_thread; }
 
 std::uint64_t sequence_number_at_last_operator() noexcept {
   return OperatorThread::current().last_sequence_number;

@@ -7,7 +7,7 @@
 // Note [When the program releases a value]: a plan has to know until when the program itself holds
 // a value, though autograd holds it as well. Autograd's references are those that the pack hook has
 // returned, so a storage that has no others has been released by the program. This is looked up
-// after each operator.
+// when the next operator or node begins, and at the end.
 #ifndef REPRISE_ENGINE_PROFILE_STEP_RECORDER_H_
 #define REPRISE_ENGINE_PROFILE_STEP_RECORDER_H_
 

@@ -10,6 +10,7 @@
 
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/memory_report.h"
+#include "reprise/hooks/seam/thread_stack.h"
 
 namespace reprise::engine_internal {
 
@@ -20,8 +21,17 @@ struct Configuration {
   std::unique_ptr<MemoryReportGuard> profiling;  // null: no profile
 };
 
+using ConfigurationPtr = std::shared_ptr<const Configuration>;
+
+// This thread's guards.
+hooks_internal::ThreadStack<ConfigurationPtr>& thread_configurations() noexcept;
+
+// null: none, as at first.
+void configure_process(ConfigurationPtr configuration);
+bool is_process_configured() noexcept;
+
 // Returns the configuration in force on this thread, or null.
-std::shared_ptr<const Configuration> current_configuration();
+ConfigurationPtr current_configuration();
 
 // Fills in the options that the caller left open from the configuration in force.
 void apply_configuration(CheckpointOptions& options);

@@ -119,8 +119,9 @@ bool is_in_hooks() {
   return has_own || !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
-// Hooks of an enclosing region are not used: the number of retained tensors depends on their other
-// owners when the region ends, and a replay of the enclosing region must save as many as forward.
+// For results that a policy saves, hooks of an enclosing region are not used: their number depends
+// on their other owners when the region ends, and a replay of the enclosing region must save as
+// many tensors as forward. Inputs do go there.
 bool keeps_through_hooks(const CheckpointOptions& options) {
   return options.respect_saved_tensors_hooks && !is_nested();
 }
@@ -297,7 +298,7 @@ class ForwardRegion::Impl {
   std::optional<SharedInterception::Scope> shared_;
 };
 
-bool ForwardRegion::is_needed(const CheckpointOptions& options) {
+bool ForwardRegion::prepare(const CheckpointOptions& options) {
   check_options(options);
   if (!c10::GradMode::is_enabled()) {
     if (options.context_fn) {
@@ -313,7 +314,7 @@ bool ForwardRegion::is_needed(const CheckpointOptions& options) {
   return true;
 }
 
-bool ForwardRegion::is_needed() { return is_needed(CheckpointOptions{}); }
+bool ForwardRegion::prepare() { return prepare(CheckpointOptions{}); }
 
 ForwardRegion::ForwardRegion(CheckpointOptions* options, std::unique_ptr<RegionCode> code)
     : ForwardRegion(options != nullptr ? std::move(*options) : CheckpointOptions{}, std::move(code),
@@ -363,10 +364,5 @@ bool ForwardRegion::abandon_unless_innermost() noexcept {
   scope.abandon(std::move(impl_));
   return true;
 }
-
-RegionCode::~RegionCode() = default;
-
-void RegionInputs::add(at::Tensor tensor) { tensors.push_back(std::move(tensor)); }
-void RegionInputs::add(const at::Generator& generator) { generators.push_back(generator); }
 
 }  // namespace reprise::engine_internal

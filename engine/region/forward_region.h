@@ -25,10 +25,12 @@ class TapeRetention;
 
 class REPRISE_API ForwardRegion {
  public:
-  // Checks the options and that hooks are enabled. Returns false if autograd records nothing here.
-  static bool is_needed(const CheckpointOptions& options);
+  // Checks the options and that hooks are enabled, and has autograd ask our engine for hooks.
+  // Returns false, and no region begins, with grad mode off (`context_fn` is called nevertheless)
+  // and while a compiler traces.
+  static bool prepare(const CheckpointOptions& options);
   // The same for the default options.
-  static bool is_needed();
+  static bool prepare();
 
   // Enters the region: tensors that autograd saves on this thread go to its frame from now on.
   // Takes the inputs of `code`. `options` are moved from; null means the defaults.

@@ -104,7 +104,7 @@ class Session {
 
  private:
   struct SlotState {
-    RecomputedTensor value;  // undefined if it has not been supplied, or has been taken
+    RecomputedTensor value;  // undefined if not supplied, or taken by its last reader
     bool is_taken = false;
   };
 

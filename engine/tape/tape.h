@@ -243,9 +243,6 @@ class Tape {
   // no policy saves anything, must have as many.
   bool recomputes_kept = false;
 
-  // A TapeRetention decides: values are freed and kept as a plan has it, see Note [Planned tapes].
-  bool is_planned = false;
-
   base_internal::IdVector<TapeOperatorId, Operator> operators;
   std::vector<Argument> arguments;
   std::vector<Made> made;

@@ -95,7 +95,7 @@ TapeValueSet needed_values(const Tape& tape, const SlotSet& slots, TapeOperatorS
   return needed;
 }
 
-void require_transfers(Tape& tape, bool all) {
+void require_transfers(Tape& tape, bool all, IsAvailable is_available) {
   TapeValueSet needed(tape.values.size());
   if (all) {
     need_transfers(tape, needed);
@@ -105,10 +105,6 @@ void require_transfers(Tape& tape, bool all) {
       needed[slot.value] = true;
     }
   }
-  // A plan, and an eviction, leave nothing to compute that depends on a transfer.
-  const auto is_available = [&](TapeValueId value) {
-    return tape.is_planned ? tape.given.contains(value) : is_always_available(tape, value);
-  };
   const TapeOperatorSet operators =
       needed_operators(tape, needed, is_available, /*excused=*/nullptr);
   for (const TapeOperatorId index : operators.ids()) {

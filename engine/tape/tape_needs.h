@@ -27,7 +27,7 @@ TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvail
 
 // Marks the transfers that each session repeats: all, or all that a slot needs, alive or not.
 // See Note [Transfers].
-void require_transfers(Tape& tape, bool all);
+void require_transfers(Tape& tape, bool all, IsAvailable is_available);
 
 // Returns the transfers among those that a session repeats, except those whose outcome is there
 // already: see Note [Refilled memory].

@@ -62,7 +62,7 @@ FunctionRecorder::FunctionRecorder(FunctionTape& tape, const WatchedForward& wat
       function_(tape),
       watched_(watched),
       preserves_rng_(preserves_rng),
-      is_nested_(enclosing != nullptr || is_recomputing()),
+      may_share_results_(enclosing != nullptr || is_recomputing()),
       enclosing_(enclosing) {}
 
 void FunctionRecorder::intercept(const OperatorCall& call) {
@@ -203,7 +203,7 @@ void FunctionRecorder::note_made(const OperatorCall& call, TapeValueId value,
   if (info.is_constant) {
     info.sample = sample_memory(tensor, /*of_all_bytes=*/false);
   }
-  if (is_nested_ || InterceptionScope::current() != this) {
+  if (may_share_results_ || InterceptionScope::current() != this) {
     owned_by_others_.insert_or_assign(value, WeakTensor(tensor.getIntrusivePtr()));
   }
 }

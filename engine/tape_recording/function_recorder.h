@@ -91,7 +91,7 @@ class FunctionRecorder final : public TapeWriter {
   FunctionTape& function_;
   const WatchedForward& watched_;
   const bool preserves_rng_;
-  const bool is_nested_;  // regions around it may own the results as well
+  const bool may_share_results_;  // with a region around
   PolicyRegion* const enclosing_;
   bool has_unknown_parts_ = false;  // see Note [Parts]
   // Results that the code has received, if there may be other owners.

@@ -89,7 +89,7 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
       tape_.values[value].op == Tape::kNone && !is_copied) {
     note_sample(value, tensor);
   }
-  if (use == Use::kRead && (info.is_state || (tape_.is_planned && is_outside))) {
+  if (use == Use::kRead && (info.is_state || (copies_.of_refillable && is_outside))) {
     note_state_read(value, tensor);
   }
   return found;
@@ -180,10 +180,10 @@ TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tens
   return value;
 }
 
-// State that the region has changed, and, on a planned tape, memory that its owner fills again.
+// State that the region has changed, and perhaps memory that its owner fills again.
 void TapeLookup::note_state_read(TapeValueId value, const at::Tensor& tensor) {
   const bool is_refilled = is_refillable(tensor);
-  if (is_refilled ? tape_.is_planned : values_[value].is_state) {
+  if (is_refilled ? copies_.of_refillable : values_[value].is_state) {
     copy_state(value, tensor);
     runs_once_ = runs_once_ || (is_refilled && values_.input(value)->why != Why::kCopied);
   }
@@ -195,10 +195,10 @@ void TapeLookup::copy_state(TapeValueId value, const at::Tensor& tensor) {
     return;
   }
   const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
-  if (bytes > state_bytes_left_) {
+  if (bytes > copies_.bytes_left) {
     return;  // compared by version when a replay reads it
   }
-  state_bytes_left_ -= bytes;
+  copies_.bytes_left -= bytes;
   copy(given, tensor, {});
 }
 

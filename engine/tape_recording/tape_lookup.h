@@ -50,14 +50,20 @@ class TapeLookup {
     bool is_first_read = false;
   };
 
-  // state_limit_bytes: of the copies of changed memory from outside. All must outlive this.
+  // The copies of memory from outside that replays would find changed.
+  struct Copies {
+    std::int64_t bytes_left;  // for them
+    bool of_refillable;       // also of memory that its owner fills again: no replay asks for that
+  };
+
+  // All must outlive this.
   TapeLookup(Tape& tape, TapeTables& tables, TapeValues& values, PendingWrites& pending_writes,
-             std::int64_t state_limit_bytes)
+             Copies copies)
       : tape_(tape),
         tables_(tables),
         values_(values),
         pending_writes_(pending_writes),
-        state_bytes_left_(state_limit_bytes) {}
+        copies_(copies) {}
 
   // state: of a tensor that is read; see OperatorInterceptor::state_before().
   Found find(const at::Tensor& tensor, Use use, const at::Tensor& state);
@@ -69,8 +75,8 @@ class TapeLookup {
     return is_dense(tensor) ? sample_memory(tensor, of_all_bytes) : 0;
   }
 
-  // Of a planned tape: an operator has begun. Whether it has read memory that its owner fills
-  // again, and of which there is no copy: see refillable_memory.h.
+  // If such memory is copied: an operator has begun. Whether it has read memory that its owner
+  // fills again, and of which there is no copy: see refillable_memory.h.
   void start_operator() { runs_once_ = false; }
   bool runs_once() const { return runs_once_; }
 
@@ -101,7 +107,7 @@ class TapeLookup {
   TapeTables& tables_;
   TapeValues& values_;
   PendingWrites& pending_writes_;
-  std::int64_t state_bytes_left_;
+  Copies copies_;
   bool runs_once_ = false;
 };
 

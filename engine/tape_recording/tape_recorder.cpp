@@ -72,11 +72,12 @@ TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std
                  {.follows_parameters = options.follows_parameters,
                   .has_frontier = !options.retention->plans()},
                  next, enclosing),
-      lookup_(tape, tables_, values_, pending_writes_, options.state_limit_bytes),
+      is_planned_(options.retention->plans()),
+      lookup_(tape, tables_, values_, pending_writes_,
+              {.bytes_left = options.state_limit_bytes, .of_refillable = is_planned_}),
       region_(region),
       options_(options) {
   tape_.recomputes_kept = options_.is_nested;
-  tape_.is_planned = options_.retention->plans();
 }
 
 void TapeRecorder::intercept(const OperatorCall& call) {
@@ -122,7 +123,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   run_next(call);
   if (commit(call, std::move(op), written, memory)) {
     note_draw(std::move(draw), traits);
-    if (tape_.is_planned) {
+    if (is_planned_) {
       retain_last(call, written);
     } else if (!asks_no_policy) {
       policy_region_.decide(call, arguments);

@@ -122,12 +122,13 @@ class TapeRecorder final : public TapeWriter {
   void apply(const TapeRetention::Result& result);
   void retain_saved(const at::Tensor& tensor, TapeValueId value);
 
-  // Completion, in tape_completion.cpp.
+  // Completion, in tape_recorder_completion.cpp.
   void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);
   void give_kept(const TapeValueSet& needed, bool may_pack);
   void complete_refilled(const TapeValueSet& needed);
   void report(const TapeValueSet& needed, RegionStats& stats) const;
 
+  const bool is_planned_;  // options_.retention->plans(), asked once
   TapeLookup lookup_;
   const std::string& region_;
   const Options options_;

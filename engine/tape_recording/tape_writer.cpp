@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/operators/operator_facts.h"
-#include "reprise/engine/tape/region_trace.h"
+#include "reprise/engine/tape/trace_of_tape.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -39,7 +39,7 @@ void TapeWriter::end_policy(const SlotSet& alive) {
   const auto may_keep = [this](TapeValueId value) {
     return values_[value].may_keep && !values_[value].is_constant;
   };
-  policy_region_.end([&] { return region_trace(tape_, alive, may_keep); });
+  policy_region_.end([&] { return trace_of_tape(tape_, alive, may_keep); });
 }
 
 void TapeWriter::note_final_versions() {

@@ -79,7 +79,7 @@ class TapeSession final : public SessionRecomputation {
     if (fills_asked_only_) {
       return Reach::kSlot;
     }
-    const Reach on_demand = tape_.is_planned ? Reach::kNode : Reach::kSlot;
+    const Reach on_demand = retention_->plans() ? Reach::kNode : Reach::kSlot;
     return fills_region_ ? Reach::kRegion : on_demand;
   }
 
@@ -134,18 +134,18 @@ class TapeRecomputation final : public Recomputation {
   }
 
   // All ranks repeat transfers alike.
-  bool may_share() const override { return !tape_.is_planned && !tape_.has_required; }
+  bool may_share() const override { return !options_.retention->plans() && !tape_.has_required; }
 
   void end_forward(const SlotSet& alive, bool may_pack) override {
     may_evict_ = false;
     std::exchange(recorder_, nullptr)->complete(alive, may_pack, record_.stats.get());
     uses_.emplace(tape_, alive);
-    if (tape_.is_planned) {
+    if (options_.retention->plans()) {
       used_slots_ = alive;
       count_direct_uses();
     }
     options_.retention->end_forward([&] { return reads_of_nodes(alive); });
-    may_evict_ = tape_.is_planned;
+    may_evict_ = options_.retention->plans();
   }
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
@@ -266,7 +266,7 @@ std::vector<at::Tensor> TapeRecomputation::evict(std::int64_t bytes, c10::Device
     }
   }
   std::vector<at::Tensor> evicted = eviction.evict(bytes);
-  if (uses_ && tape_.is_planned) {
+  if (direct_uses_) {
     count_direct_uses();
   }
   return evicted;

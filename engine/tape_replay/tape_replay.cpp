@@ -2,16 +2,13 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/tape_replay/tape_replay.h"
 
-#include <ATen/core/List.h>
 #include <ATen/core/PythonFallbackKernel.h>
-#include <ATen/ops/clone.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/container/inlined_vector.h"
 #include "reprise/engine/ambient/boundary.h"
 #include "reprise/engine/ambient/recomputing_scope.h"
 #include "reprise/engine/errors.h"
@@ -22,15 +19,22 @@
 #include "reprise/engine/tape/tape_context.h"
 #include "reprise/engine/tape/tape_needs.h"
 #include "reprise/engine/tape/tape_retention.h"
+#include "reprise/engine/tape_replay/planned_liveness.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
 namespace reprise::engine_internal {
 namespace {
 
-using Kind = Tape::Argument::Kind;
 using Why = Tape::Given::Why;
 
 }  // namespace
+
+TapeReplay::TapeReplay(RegionRecord& record, Tape& tape, TapeRetention& retention)
+    : record_(record),
+      tape_(tape),
+      retention_(retention),
+      liveness_(retention.plans() ? std::make_unique<PlannedLiveness>(*this)
+                                  : std::make_unique<Liveness>()) {}
 
 FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Reach reach, Wants wants) {
   const bool has_grown =
@@ -46,9 +50,10 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Reach reach, Wants wan
   ++pass_;
   const std::vector<SlotId> slots = slots_for(asked, reach, wants);
   const std::vector<TapeOperatorId> operators = plan(slots);
-  if (tape_.is_planned) {
-    note_repeated(operators, slots, wants);
+  if (const TapeOperatorId first = maker_of_first(slots); first != Tape::kNone) {
+    position_ = first.number();
   }
+  liveness_->begin_pass(operators, slots, wants);
   {
     const ProfilerRange range("reprise::recompute", record_.name);
     // Only operators depend on it. Hooks and stores that return a retained value find backward's
@@ -78,6 +83,30 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Reach reach, Wants wan
   return std::exchange(filled_, {});
 }
 
+std::vector<SlotId> TapeReplay::slots_of_node(SlotId asked, Wants wants) const {
+  const auto is_of_node = [&](std::size_t number) {
+    return record_.slots[SlotId(number)].saved.node_number() ==
+           record_.slots[asked].saved.node_number();
+  };
+  std::size_t first = asked.number();
+  while (first > 0 && is_of_node(first - 1)) {
+    --first;
+  }
+  std::vector<SlotId> slots = {asked};
+  for (std::size_t number = first; number < tape_.slots.size() && is_of_node(number); ++number) {
+    if (const SlotId slot(number); slot != asked && wants(slot)) {
+      slots.push_back(slot);
+    }
+  }
+  return slots;
+}
+
+// Returns the operator that makes or writes the value of the first slot.
+TapeOperatorId TapeReplay::maker_of_first(const std::vector<SlotId>& slots) const {
+  const TapeValueId value = slots.empty() ? TapeValueId() : tape_.slots[slots.front()].value;
+  return value == Tape::kNone ? TapeOperatorId() : tape_.values[value].op;
+}
+
 std::vector<SlotId> TapeReplay::slots_for(std::optional<SlotId> asked, Reach reach,
                                           Wants wants) const {
   if (asked && reach != Reach::kRegion) {
@@ -96,8 +125,8 @@ void TapeReplay::restart(Wants wants) {
   generation_ = tape_.generation;
   has_transferred_ = false;
   planned_in_.assign(tape_.operators.size(), pass_);
-  repeated_in_.assign(tape_.is_planned ? tape_.operators.size() : 0, pass_);
   work_.assign(tape_.values.size(), {});
+  liveness_->restart();
   filled_.clear();
   filled_in_.assign(tape_.slots.size(), pass_);
   slots_.clear();
@@ -196,7 +225,7 @@ std::vector<TapeOperatorId> TapeReplay::plan(const std::vector<SlotId>& slots) {
     if (value != Tape::kNone) {
       work_[value].asked_in = pass_;
     }
-    if (tape_.is_planned) {  // one slot after the other, see Note [Planned tapes]
+    if (liveness_->computes_slots_in_turn()) {
       need_inputs(first);
       first = operators.size();
     }
@@ -227,14 +256,12 @@ void TapeReplay::run_all(const std::vector<TapeOperatorId>& operators, Wants wan
 
 void TapeReplay::run(TapeOperatorId index, Wants wants) {
   const Tape::Operator& op = tape_.operators[index];
-  if (tape_.is_planned) {
-    pin_inputs(op, wants);
-  }
+  liveness_->before_run(op, wants);
   running_ = index;
-  const bool is_repeated = tape_.is_planned && repeated_in_[index] == pass_;
+  const bool runs_again = liveness_->runs_again(index);
   tape_.for_each_use(op, [&](TapeValueId value) {
     --work_[value].pass_uses;
-    work_[value].uses -= work_[value].uses > 0 && !is_repeated ? 1 : 0;
+    work_[value].uses -= work_[value].uses > 0 && !runs_again ? 1 : 0;
   });
   retention_.before_recomputed(op);
   prepare_writes(op);
@@ -259,116 +286,11 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
                                     describe_shared_draw(draw->before.generator())));
   }
   take_results(index, stack);
-  if (tape_.is_planned) {
-    unpin_inputs(op);
-  }
+  liveness_->after_run(op);
   fill_slots_and_free(op, wants);
   running_.reset();
   stack.clear();
   stack_ = std::move(stack);
-}
-
-// An operator writes to memory of its own: no later operator reads it, or it is a copy. But a value
-// in flight arrives in its own memory only.
-void TapeReplay::prepare_writes(const Tape::Operator& op) {
-  written_.clear();
-  for (const Tape::Write& write : tape_.writes_of(op)) {
-    const TapeValueId before = write.before;
-    const auto given = tape_.given.find(before);
-    const bool is_unset = given != tape_.given.end() && given->second.why == Why::kUnset;
-    const bool is_shared = !is_unset && (is_available(before) || is_used_later(before));
-    Base base = base_of(before);
-    const bool may_be_written =
-        !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;
-    if (may_be_written) {
-      work_[before].base = {};
-    } else if (op.transfer != Transfer::kWait) {
-      base.tensor = at::clone(base.tensor.has_storage() ? flat(base.tensor) : base.tensor);
-      base.version = 0;
-    }
-    written_.emplace_back(before, std::move(base));
-  }
-}
-
-void TapeReplay::push_arguments(const Tape::Operator& op, torch::jit::Stack& stack) {
-  // By argument; the stack holds them.
-  absl::InlinedVector<c10::TensorImpl*, 8> objects(op.end_argument - op.first_argument);
-  const auto tensor_at = [&](std::uint32_t i) {
-    const Tape::Argument& argument = tape_.arguments[i];
-    if (argument.kind == Kind::kConstant) {
-      return tape_.constants[argument.number];
-    }
-    const Tape::Tensor recorded{TapeValueId(argument.number), argument.geometry};
-    at::Tensor tensor =
-        argument.same_as == 0
-            ? argument_from(recorded)
-            : at::Tensor(
-                  c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
-                      objects[argument.same_as - 1]));
-    const auto is_other = [&] {
-      return std::find(objects.begin(), objects.end(), tensor.unsafeGetTensorImpl()) !=
-             objects.end();
-    };
-    if (argument.same_as == 0 && is_other()) {
-      tensor = look_at(recorded);  // two objects in forward
-    }
-    objects[i - op.first_argument] = tensor.unsafeGetTensorImpl();
-    return c10::IValue(std::move(tensor));
-  };
-  for (std::uint32_t i = op.first_argument; i < op.end_argument; ++i) {
-    const Tape::Argument& argument = tape_.arguments[i];
-    if (argument.kind == Kind::kTensorList) {
-      c10::List<at::Tensor> list;
-      for (std::uint32_t element = 0; element < argument.number; ++element) {
-        list.push_back(c10::IValue(tensor_at(++i)).toTensor());
-      }
-      stack.emplace_back(std::move(list));
-    } else if (argument.kind == Kind::kOptionalTensorList) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (std::uint32_t element = 0; element < argument.number; ++element) {
-        at::Tensor tensor = c10::IValue(tensor_at(++i)).toTensor();
-        list.push_back(tensor.defined() ? std::optional(std::move(tensor)) : std::nullopt);
-      }
-      stack.emplace_back(std::move(list));
-    } else {
-      stack.push_back(tensor_at(i));
-    }
-  }
-}
-
-void TapeReplay::take_results(TapeOperatorId index, const torch::jit::Stack& stack) {
-  const Tape::Operator& op = tape_.operators[index];
-  std::uint32_t ordinal = 0;
-  std::uint32_t next = op.first_made;
-  for (const c10::IValue& result : stack) {
-    for_each_tensor(result, [&](const at::Tensor& tensor) {
-      if (next == op.end_made || tape_.made[next].ordinal != ordinal++) {
-        return;
-      }
-      const Tape::Made& made = tape_.made[next++];
-      if (!tape_.geometries[made.geometry].is_of(tensor)) {
-        throw DeterminismError(c10::str(
-            "[checkpoint] region '", record_.name, "': ", describe_operator(index), " gives ",
-            TensorMetadata(tensor).to_string(), " in the recomputation, and gave another shape, ",
-            "dtype or layout in forward"));
-      }
-      if (tape_.is_planned) {
-        note_made(made.value);
-      }
-      work_[made.value].base = {tensor, 0, version_of(tensor)};
-    });
-  }
-  for (std::size_t i = 0; i < written_.size(); ++i) {
-    const Tape::Write& write = tape_.writes[op.first_write + i];
-    if (write.after != Tape::kNone) {
-      if (tape_.is_planned) {
-        note_made(write.after);
-      }
-      written_[i].second.version = version_of(written_[i].second.tensor);
-      work_[write.after].base = std::move(written_[i].second);
-    }
-  }
-  written_.clear();
 }
 
 void TapeReplay::fill_slots_and_free(const Tape::Operator& op, Wants wants) {

@@ -26,24 +26,22 @@
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/tape/tape.h"
+#include "reprise/engine/tape_replay/liveness.h"
 
 namespace reprise::engine_internal {
 
 // In bytes. Tests lower it.
 inline std::atomic<std::size_t> smallest_deferred_bytes{std::size_t{256} * 1024};
 
-class TapeEviction;
 class TapeRetention;
 
 // Lives as long as a session. One thread at a time.
 class TapeReplay {
  public:
   // All must outlive this.
-  TapeReplay(RegionRecord& record, Tape& tape, TapeRetention& retention)
-      : record_(record), tape_(tape), retention_(retention) {}
+  TapeReplay(RegionRecord& record, Tape& tape, TapeRetention& retention);
 
-  // Returns whether a slot's tensor is wanted.
-  using Wants = absl::FunctionRef<bool(SlotId slot)>;
+  using Wants = Liveness::Wants;
 
   // The wanted slots that one call computes.
   enum class Reach : std::uint8_t { kSlot, kNode, kRegion };
@@ -53,7 +51,7 @@ class TapeReplay {
   FilledSlots fill(std::optional<SlotId> asked, Reach reach, Wants wants);
 
   // Adds the values that this session holds. Between two calls, or inside one.
-  void add_holdings(TapeEviction& eviction);
+  void add_holdings(TapeEviction& eviction) { liveness_->add_holdings(eviction); }
   // Returns the operator whose value was asked for last, as an index.
   std::size_t position() const { return position_; }
 
@@ -61,6 +59,8 @@ class TapeReplay {
   void restart_session() { generation_.reset(); }
 
  private:
+  friend class PlannedLiveness;
+
   // A tensor in the memory that holds a value. Offsets there are larger by `shift` than in forward.
   struct Base {
     at::Tensor tensor;
@@ -79,10 +79,6 @@ class TapeReplay {
     std::uint32_t filled_at = 0;   // the last of these slots, in filled_
     bool may_be_freed = false;     // by its owner, who fills it again: see refillable_memory.h
     bool is_brought_back = false;  // fetched from hooks or a store: not to be repeated
-    // Of planned tapes.
-    std::uint8_t times_made = 0;    // in this session
-    std::uint32_t ending_uses = 0;  // that end in this pass
-    std::uint32_t pins = 0;         // by operators that run now, or whose inputs are recovered
   };
 
   void restart(Wants wants);
@@ -109,23 +105,11 @@ class TapeReplay {
   void free_if_unused(TapeValueId value);
   // Returns whether an operator that has not run yet reads the value while it is there.
   bool is_used_later(TapeValueId value) const;
-  // Returns whether a slot that was asked for in this pass is still to get the value.
-  bool is_awaited(TapeValueId value) const;
-
-  // Of planned tapes, in tape_planned.cpp.
   std::vector<SlotId> slots_of_node(SlotId asked, Wants wants) const;
-  void note_repeated(const std::vector<TapeOperatorId>& operators, const std::vector<SlotId>& slots,
-                     Wants wants);
-  bool is_made_again(TapeValueId value, const std::vector<SlotId>& slots, Wants wants) const;
-  bool is_retained(TapeValueId value) const;
-  void note_made(TapeValueId value);
-  void pin_inputs(const Tape::Operator& op, Wants wants);
-  void unpin_inputs(const Tape::Operator& op);
-  void recover(TapeValueId value, Wants wants);
+  TapeOperatorId maker_of_first(const std::vector<SlotId>& slots) const;
   bool is_there(TapeValueId value) const {
     return work_[value].base.tensor.defined() || is_available(value);
   }
-  void fill_slots_planned(TapeValueId value, Wants wants);
 
   const Base& base_of(TapeValueId value);
   Base load(TapeValueId value);
@@ -151,6 +135,7 @@ class TapeReplay {
   RegionRecord& record_;
   Tape& tape_;
   TapeRetention& retention_;
+  const std::unique_ptr<Liveness> liveness_;
   std::optional<std::uint32_t> generation_;
   std::uint32_t pass_ = 0;
   std::size_t position_ = 0;
@@ -158,9 +143,6 @@ class TapeReplay {
   // In others' memory, in this pass: see Note [Refilled memory].
   absl::flat_hash_map<TapeValueId, at::Tensor> refilled_now_;
   base_internal::IdVector<TapeOperatorId, std::uint32_t> planned_in_;  // the pass
-  // The pass in which an operator runs, and not for the last time. Of planned tapes.
-  base_internal::IdVector<TapeOperatorId, std::uint32_t> repeated_in_;
-  std::vector<SlotId> asked_;  // in this pass; of planned tapes
   base_internal::IdVector<TapeValueId, Work> work_;
   std::vector<std::pair<TapeValueId, SlotId>> slots_;         // by value
   base_internal::IdVector<SlotId, std::uint32_t> filled_in_;  // the pass

@@ -33,8 +33,7 @@ std::shared_ptr<BackgroundEntry> BackgroundOffloader::keep(
   std::shared_ptr<BackgroundEntry> known, entry;  // destroyed after the lock
   {
     const Lock lock(mutex_);
-    known = by_storage_.find(bytes);
-    if (known && known->origin().is_of(bytes)) {
+    if (by_storage_.find(bytes, known)) {
       return known;
     }
     entry = owned(std::make_shared<BackgroundEntry>(shared_from_this(), bytes, next));

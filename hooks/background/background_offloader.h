@@ -25,6 +25,7 @@
 #include "reprise/hooks/background_counters.h"
 #include "reprise/hooks/buffers/host_buffers.h"
 #include "reprise/hooks/buffers/residency_queue.h"
+#include "reprise/hooks/storage/entries_by_storage.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
 namespace reprise::hooks_internal {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// A file without a name, which ceases to exist with the process.
+// A file without a name, which ceases to exist with its last owner, or with the process.
 //
 // Note [Disk files of forked processes]: a child shares the file's bytes with its parent, but not
 // the record of their use. It therefore reads what it has inherited, never writes to or truncates

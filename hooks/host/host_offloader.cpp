@@ -27,8 +27,7 @@ std::shared_ptr<HostEntry> HostOffloader::keep(const at::Tensor& bytes,
   {
     HostEntry::Tensors dropped;
     const Lock lock(mutex_);
-    known = by_storage_.find(bytes);
-    if (known && known->origin().is_of(bytes)) {
+    if (by_storage_.find(bytes, known)) {
       return known;
     }
     entry = std::make_shared<HostEntry>(shared_from_this(), bytes, next);

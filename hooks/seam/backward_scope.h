@@ -42,9 +42,13 @@ using BackwardScopeMaker = std::shared_ptr<void> (*)(const BackwardGraph& graph)
 // One per process. Serves backwards once the engine is installed, see forwarding_engine.h.
 REPRISE_API void set_backward_scope_maker(BackwardScopeMaker maker);
 
+// A backward from these nodes is about to begin. The result, perhaps null, is to be destroyed on
+// this thread when that backward has ended. accumulates: it adds to the gradients of leaves.
+[[nodiscard]] std::shared_ptr<void> begin_backward_from(
+    const std::vector<torch::autograd::Edge>& roots, bool accumulates);
+
 // For a backward from `roots` that is run past the default engine, as Python's Tensor.backward()
-// is: does what ours does when one begins. The result, perhaps null, is to be destroyed on this
-// thread when that backward has ended. accumulates: it adds to the gradients of leaves.
+// is: the same.
 [[nodiscard]] REPRISE_API std::shared_ptr<void> begin_backward(const std::vector<at::Tensor>& roots,
                                                                bool accumulates);
 

@@ -94,6 +94,10 @@ std::shared_ptr<TensorPacker> make_packer(Pack pack, Unpack unpack) {
   return make_packer(CallablePair<Pack, Unpack>{std::move(pack), std::move(unpack)});
 }
 
+class HookProvider;
+
+std::shared_ptr<HookProvider> make_packer_provider(std::shared_ptr<TensorPacker> packer);
+
 REPRISE_API void register_packer(torch::autograd::SavedVariable& saved,
                                  std::shared_ptr<TensorPacker> packer);
 

@@ -98,8 +98,7 @@ std::shared_ptr<SlabEntry> SlabPool::keep(const at::Tensor& bytes,
   std::shared_ptr<SlabEntry> known;  // destroyed after the lock
   {
     const std::lock_guard lock(mutex_);
-    known = by_storage_.find(bytes);
-    if (known && known->origin().is_of(bytes)) {
+    if (by_storage_.find(bytes, known)) {
       return known;
     }
   }

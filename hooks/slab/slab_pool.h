@@ -27,6 +27,7 @@
 #include "reprise/hooks/buffers/extents.h"
 #include "reprise/hooks/buffers/host_buffers.h"
 #include "reprise/hooks/slab_store.h"
+#include "reprise/hooks/storage/entries_by_storage.h"
 #include "reprise/hooks/storage/storage_origin.h"
 
 namespace reprise::hooks_internal {

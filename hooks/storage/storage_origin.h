@@ -13,9 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <unordered_map>
 
 #include "reprise/base/export.h"
 
@@ -52,28 +50,6 @@ class REPRISE_API StorageOrigin {
   const std::optional<c10::VariableVersion> counter_;
   const std::int64_t version_;
   WeakStorage given_;
-};
-
-// The entries of a store by their storages. `Entry` has an origin().
-template <class Entry>
-class EntriesByStorage {
- public:
-  // Returns the last entry of this storage, possibly of other bytes; null for none.
-  std::shared_ptr<Entry> find(const at::Tensor& bytes) const {
-    const auto found = entries_.find(bytes.storage().unsafeGetStorageImpl());
-    return found == entries_.end() ? nullptr : found->second.lock();
-  }
-  void add(const std::shared_ptr<Entry>& entry) { entries_[entry->origin().address()] = entry; }
-  // To be called when an entry is destroyed; a newer one of the same storage stays.
-  void remove(const StorageOrigin& origin) {
-    const auto found = entries_.find(origin.address());
-    if (found != entries_.end() && found->second.expired()) {
-      entries_.erase(found);
-    }
-  }
-
- private:
-  std::unordered_map<const void*, std::weak_ptr<Entry>> entries_;
 };
 
 }  // namespace reprise::hooks_internal

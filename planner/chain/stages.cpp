@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "reprise/planner/chain/region_trace.h"
+#include "reprise/planner/chain/stage_trace.h"
 #include "reprise/planner/cut/retention_cut.h"
 #include "reprise/planner/plan.h"
 #include "reprise/planner/simulator.h"
@@ -58,8 +58,8 @@ class StageBuilder {
         sweep_(whole, chain, ambient, region, RegionTail::kSweep, RegionInputs::kKept),
         backward_simulator_(backward_.trace),
         sweep_simulator_(sweep_.trace) {
-    const RegionTrace passed(whole, chain, ambient, region, RegionTail::kSweep,
-                             RegionInputs::kPassed);
+    const StageTrace passed(whole, chain, ambient, region, RegionTail::kSweep,
+                            RegionInputs::kPassed);
     stage_.passed_need = simulate_tail(Simulator(passed.trace), never_retain(passed.trace)).need;
   }
 
@@ -217,8 +217,8 @@ class StageBuilder {
   const AmbientMemory& ambient_;
   const Region& region_;
   const RegionId id_;
-  RegionTrace backward_;
-  RegionTrace sweep_;
+  StageTrace backward_;
+  StageTrace sweep_;
   Simulator backward_simulator_;
   Simulator sweep_simulator_;
   Stage stage_;

@@ -42,7 +42,7 @@ bool may_have_tangents() { return torch::autograd::ForwardADLevel::try_get_by_id
 PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
                      PythonContexts contexts) {
   const auto run = [&] { return run_in_context(call, contexts.forward); };
-  if (!ForwardRegion::is_needed(options)) {
+  if (!ForwardRegion::prepare(options)) {
     return call.run();  // without contexts, as torch.utils.checkpoint does
   }
   const bool holds_tensors = !are_inputs_packed(options) || may_have_tangents();

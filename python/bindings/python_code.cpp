@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
-#include "reprise/engine/function/early_stop.h"
+#include "reprise/engine/function/function_replay.h"
 
 namespace reprise::python {
 namespace {

@@ -46,13 +46,13 @@ void take_lock(void* released) noexcept {
 // Becomes Python's exception where LibTorch's code returns to Python, which looks for this class
 // first. Until then it needs neither the interpreter's lock, as its class is borrowed, nor a local
 // object here: each would cost as much as several operators to unwind.
-struct EarlyStop final : python_error {
-  EarlyStop() { type = g_python.early_stop; }
-  ~EarlyStop() override { type = nullptr; }
+struct PythonEarlyStop final : python_error {
+  PythonEarlyStop() { type = g_python.early_stop; }
+  ~PythonEarlyStop() override { type = nullptr; }
   const char* what() const noexcept override { return engine_internal::EarlyStop::kMessage; }
 };
 
-void throw_early_stop() { throw EarlyStop(); }
+void throw_python_early_stop() { throw PythonEarlyStop(); }
 
 void throw_error(const std::exception& error) {
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) {
@@ -110,12 +110,13 @@ void install_language(const py::module_& errors) {
               .mutation = keep_object(errors, "MutationError").ptr(),
               .budget_exceeded = keep_object(errors, "BudgetExceededError").ptr(),
               .format_stack = keep_object(errors, "format_stack")};
-  static constexpr engine_internal::EmbeddingLanguage kPython{.release_lock = &release_lock,
-                                                              .take_lock = &take_lock,
-                                                              .throw_early_stop = &throw_early_stop,
-                                                              .throw_error = &throw_error,
-                                                              .describe_stack = &describe_stack,
-                                                              .append_parts = &append_parts};
+  static constexpr engine_internal::EmbeddingLanguage kPython{
+      .release_lock = &release_lock,
+      .take_lock = &take_lock,
+      .throw_early_stop = &throw_python_early_stop,
+      .throw_error = &throw_error,
+      .describe_stack = &describe_stack,
+      .append_parts = &append_parts};
   engine_internal::set_embedding_language(&kPython);
 }
 

@@ -27,7 +27,7 @@ class PythonScope {
     if (region_ != nullptr) {
       throw std::runtime_error("this scope is entered already; make one for each region");
     }
-    if (ForwardRegion::is_needed(options_)) {
+    if (ForwardRegion::prepare(options_)) {
       region_ = std::make_unique<ForwardRegion>(options_);
     }
   }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/engine/function/early_stop.h"
+#include "reprise/engine/function/function_replay.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace reprise::engine_internal::embedding_language_test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/planner/chain/region_trace.h"
+#include "reprise/planner/chain/stage_trace.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,10 +13,9 @@ namespace {
 using planner::Operator;
 using planner::Value;
 
-class RegionTraceBuilder {
+class StageTraceBuilder {
  public:
-  RegionTraceBuilder(const Trace& whole, const RegionChain& chain, RegionId region,
-                     RegionTrace& out)
+  StageTraceBuilder(const Trace& whole, const RegionChain& chain, RegionId region, StageTrace& out)
       : whole_(whole),
         chain_(chain),
         id_(region),
@@ -135,16 +134,16 @@ class RegionTraceBuilder {
   const RegionChain& chain_;
   const RegionId id_;
   const Region& region_;
-  RegionTrace& out_;
+  StageTrace& out_;
   Trace& trace_;
   std::map<ValueId, ValueId> local_;  // by value of the whole
 };
 
 }  // namespace
 
-RegionTrace::RegionTrace(const Trace& whole, const RegionChain& chain, const AmbientMemory& ambient,
-                         RegionId region, RegionTail tail, RegionInputs inputs) {
-  RegionTraceBuilder builder(whole, chain, region, *this);
+StageTrace::StageTrace(const Trace& whole, const RegionChain& chain, const AmbientMemory& ambient,
+                       RegionId region, RegionTail tail, RegionInputs inputs) {
+  StageTraceBuilder builder(whole, chain, region, *this);
   builder.add_forward(inputs);
   if (tail == RegionTail::kSweep) {
     builder.add_sweep();

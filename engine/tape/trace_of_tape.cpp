@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/tape/region_trace.h"
+#include "reprise/engine/tape/trace_of_tape.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -78,8 +78,8 @@ class TraceBuilder {
 
 }  // namespace
 
-RegionTrace region_trace(const Tape& tape, const SlotSet& alive,
-                         absl::FunctionRef<bool(TapeValueId)> may_keep) {
+RegionTrace trace_of_tape(const Tape& tape, const SlotSet& alive,
+                          absl::FunctionRef<bool(TapeValueId)> may_keep) {
   return TraceBuilder(tape, may_keep).build(alive);
 }
 

@@ -28,7 +28,10 @@ void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* st
   forget_lost(/*with_stored=*/false);
   values_.advance_frontier(/*is_over=*/true);
   if (has_transfers_) {
-    require_transfers(tape_, /*all=*/options_.needs_transfers);
+    // A plan, and an eviction, leave nothing to compute that depends on a transfer.
+    require_transfers(tape_, /*all=*/options_.needs_transfers, [this](TapeValueId value) {
+      return is_planned_ ? tape_.given.contains(value) : is_always_available(tape_, value);
+    });
   }
   TapeOperatorSet operators;
   const TapeValueSet needed = needed_values(tape_, alive, operators, [this](TapeValueId value) {

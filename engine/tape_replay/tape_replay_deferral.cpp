@@ -17,7 +17,7 @@ namespace reprise::engine_internal {
 // Returns the result of the operator whose recomputation to defer, if any. Its operands are
 // retained.
 std::optional<TapeValueId> TapeReplay::deferred(const Tape::Operator& op, Wants wants) {
-  if (!op.is_cheap || tape_.is_planned) {
+  if (!op.is_cheap || !liveness_->may_defer()) {
     return std::nullopt;
   }
   const TapeValueId value = op.first_made < op.end_made ? tape_.made[op.first_made].value

@@ -22,14 +22,8 @@ void TapeReplay::free_if_unused(TapeValueId value) {
 
 bool TapeReplay::is_used_later(TapeValueId value) const {
   const Work& work = work_[value];
-  return work.pass_uses > 0 || (work.uses > 0 && (!tape_.is_planned || is_retained(value))) ||
-         is_awaited(value);
-}
-
-// Of planned tapes, on which a value may be there from an earlier pass, and its slot not.
-bool TapeReplay::is_awaited(TapeValueId value) const {
-  const Work& work = work_[value];
-  return tape_.is_planned && work.asked_in == pass_ && work.filled_in != pass_;
+  return work.pass_uses > 0 || (work.uses > 0 && liveness_->stays(value)) ||
+         liveness_->is_awaited(value);
 }
 
 std::vector<std::pair<TapeValueId, SlotId>>::const_iterator TapeReplay::slots_from(
@@ -43,8 +37,8 @@ bool TapeReplay::is_in_freed_memory(TapeValueId value) const {
 }
 
 void TapeReplay::fill_slots_of(TapeValueId value, Wants wants) {
-  if (tape_.is_planned && !is_retained(value)) {
-    fill_slots_planned(value, wants);
+  if (!liveness_->stays(value)) {
+    liveness_->fill_asked_slots(value, wants);
     return;
   }
   // See Note [Refilled memory].

@@ -141,9 +141,9 @@ const char* TapeReplay::written_unseen(const Tape::Given& given, const at::Tenso
 }
 
 // Has the owner of refillable memory fill the memory, unless it has its bytes. Returns whether
-// there is such an owner. A planned tape has no owner fill memory: see refillable_memory.h.
+// there is such an owner.
 bool TapeReplay::refill(const at::Tensor& tensor) const {
-  const Refill refill = tape_.is_planned ? nullptr : refill_of(tensor);
+  const Refill refill = liveness_->may_refill() ? refill_of(tensor) : nullptr;
   if (refill != nullptr && is_beyond_storage(tensor)) {
     const hooks_internal::UnseenScope unseen;
     (*refill)();

@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // A region as a trace of its own, so that the simulator can say what it takes to run it again.
-#ifndef REPRISE_PLANNER_CHAIN_REGION_TRACE_H_
-#define REPRISE_PLANNER_CHAIN_REGION_TRACE_H_
+#ifndef REPRISE_PLANNER_CHAIN_STAGE_TRACE_H_
+#define REPRISE_PLANNER_CHAIN_STAGE_TRACE_H_
 
 #include <vector>
 
@@ -25,9 +25,9 @@ enum class RegionInputs {
   kPassed,  // freed after their last use, by a first operator that makes them again
 };
 
-struct RegionTrace {
-  RegionTrace(const Trace& whole, const RegionChain& chain, const AmbientMemory& ambient,
-              RegionId region, RegionTail tail, RegionInputs inputs);
+struct StageTrace {
+  StageTrace(const Trace& whole, const RegionChain& chain, const AmbientMemory& ambient,
+             RegionId region, RegionTail tail, RegionInputs inputs);
 
   Trace trace;
   std::vector<ValueId> original;  // by value of `trace`: that of the whole; or none
@@ -36,4 +36,4 @@ struct RegionTrace {
 
 }  // namespace reprise::planner_internal
 
-#endif  // REPRISE_PLANNER_CHAIN_REGION_TRACE_H_
+#endif  // REPRISE_PLANNER_CHAIN_STAGE_TRACE_H_

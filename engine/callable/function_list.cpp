@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/engine/checkpoint_sequential.h"
+#include "reprise/engine/callable/function_list.h"
 
 #include <cstddef>
 #include <cstdint>
