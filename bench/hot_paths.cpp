@@ -4,7 +4,7 @@
 // The hot paths, for callgrind to count their instructions: regions around chains of two lengths,
 // and their floors. Each is run a few times to warm up, then kRuns times, which are dumped under a
 // name. bench/side_by_side/instructions.py runs this and makes costs of the counts. Then the bytes
-// of what a region records per operator, which are printed.
+// that regions hold per operator, which are printed.
 //
 // A path is in a process of its own: the number of instructions that malloc() takes depends on all
 // that the process has allocated before.
@@ -79,12 +79,12 @@ void count_alone(const std::string& name, const std::function<void()>& run) {
   TORCH_CHECK(child > 0 && ::waitpid(child, &status, 0) == child && status == 0, name, " failed");
 }
 
-// Operators of which autograd saves nothing.
+// Operators of which autograd saves nothing, and then one that saves what they have made.
 at::Tensor negations(at::Tensor x, int length) {
   for (int i = 0; i < length; ++i) {
     x = at::neg(x);
   }
-  return x;
+  return at::sin(x);
 }
 
 using Code = at::Tensor (*)(at::Tensor, int);
@@ -162,15 +162,14 @@ double bytes_held(const std::function<at::Tensor()>& forward) {
   return differences.back();
 }
 
-// Prints the bytes of an operator's record, beyond those of its graph.
+// Prints the bytes per operator that a region's graph and record hold.
 void weigh(const std::string& name, const CheckpointOptions& options, Code code = chain) {
   const at::Tensor x = leaf();
-  const auto beyond_graph = [&](int length) {
-    const double graph = bytes_held([&] { return code(x, length); });
-    return bytes_held([&] { return checkpoint(options, code, x, length); }) - graph;
+  const auto held_by = [&](int length) {
+    return bytes_held([&] { return checkpoint(options, code, x, length); });
   };
   constexpr int kLong = 1025, kShort = 513;  // past the first growth of tables
-  const double bytes = (beyond_graph(kLong) - beyond_graph(kShort)) / (kLong - kShort);
+  const double bytes = (held_by(kLong) - held_by(kShort)) / (kLong - kShort);
   std::cout << name << ": bytes of an operator\t" << std::llround(bytes) << '\n';
 }
 

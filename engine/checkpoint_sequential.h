@@ -4,8 +4,9 @@
 // File: checkpoint_sequential.h
 //
 // `checkpoint_sequential()` runs a list of functions, each on the result of the one before, as a
-// few regions of equal length. With n functions, sqrt(n) segments minimise peak memory at the cost
-// of one extra forward (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
+// few regions of about equal length and a last part without one. With n functions, sqrt(n) segments
+// minimise peak memory at the cost of one extra forward (Chen et al. 2016, "Training Deep Nets with
+// Sublinear Memory Cost").
 //
 // Not for functions that take more than one value, or that share intermediate results across
 // segments: call `checkpoint()` for each span instead.

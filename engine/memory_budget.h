@@ -97,8 +97,8 @@ struct BudgetedStep {
   bool is_recorded = false;         // its time includes the cost of that
   bool has_other_sizes = false;     // it followed the plan of a step that only differs in sizes
 
-  // Of the plan that the step followed from its first to its last operator. None: it was not known,
-  // or none was found.
+  // Of the plan that the step followed from its first to its last operator. None: the step
+  // was not known, or no plan is valid. If no plan fits, that of the smallest peak found.
   std::optional<std::int64_t> predicted_peak_bytes = std::nullopt;
   double predicted_seconds = 0;
   double plain_seconds = 0;  // predicted, without recomputation

@@ -51,10 +51,10 @@ def add_forms():
 
 
 def negations(x, length):
-    """Operators of which autograd saves nothing."""
+    """Operators of which autograd saves nothing, and then one that saves what they have made."""
     for _ in range(length):
         x = torch.neg(x)
-    return x
+    return torch.sin(x)
 
 
 def count_paths(library):

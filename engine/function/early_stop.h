@@ -37,9 +37,9 @@ class EarlyStop final : public std::exception {
   const FunctionReplay* replay_;
 };
 
-// Throws EarlyStop, or what stands for it in the embedding language. Not marked as [[noreturn]]: as
-// the last call of a function it then takes the place of its caller on the stack, and each frame
-// there is unwound twice.
+// Throws EarlyStop, or what stands for it in the embedding language. Not marked as [[noreturn]],
+// and out of its callers' sight (see CMakeLists.txt): as the last call of a function it then takes
+// the place of its caller on the stack, and each frame there is unwound twice.
 void throw_early_stop(const FunctionReplay* replay);
 
 // While alive, no save on this thread stops a replay; a later one does. For destructors: Clang, up

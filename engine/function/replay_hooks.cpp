@@ -21,7 +21,7 @@ class ReplayHooks final : public SavedVariableHooks {
  public:
   explicit ReplayHooks(FunctionReplay& replay) : replay_(replay) {}
   void call_pack_hook(const at::Tensor& tensor) override {
-    if (is_last(tensor)) {
+    if (report_save(tensor)) {
       throw_early_stop(&replay_);  // no local object is left to destroy: each costs a microsecond
     }
   }
@@ -41,7 +41,8 @@ class ReplayHooks final : public SavedVariableHooks {
   }
 
  private:
-  bool is_last(const at::Tensor& tensor) {
+  // Returns whether the replay has all that it needs.
+  bool report_save(const at::Tensor& tensor) {
     const InterceptionScope unseen(nullptr);  // sparse tensors are copied with operators
     alias_ = hooks_internal::detached_alias(tensor);
     original_ = WeakTensor(tensor.getIntrusivePtr());

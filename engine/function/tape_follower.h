@@ -32,7 +32,7 @@ namespace reprise::engine_internal {
 class TapeFollower final : public OperatorInterceptor {
  public:
   struct Options {
-    bool is_last;  // no later replay will ask: saved results are released as they are supplied
+    bool is_last;  // the graph is being freed: saved results are released as they are supplied
     bool may_lose_tape;  // the code may run other operators than forward, see Note [Stand-ins]
   };
   // watch: has matched the operator that runs. effects: runs the operators. stats: null if no

@@ -42,7 +42,7 @@ struct SlotRequest {
   std::optional<SlotId> asked;            // none: all that are wanted
   absl::FunctionRef<bool(SlotId)> wants;  // whether a slot's tensor is wanted, now
   absl::FunctionRef<SlotSet()> all;       // the same for every slot of the record
-  bool is_last = false;                   // no later session will ask
+  bool is_last = false;                   // the backward frees the nodes that it runs
 };
 
 // The part of one session in one region, from its first request to its end. One thread at a time.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "reprise/base/export.h"
 #include "reprise/engine/checkpoint_options.h"
 #include "reprise/engine/memory_report.h"
 #include "reprise/hooks/seam/thread_stack.h"
@@ -31,7 +32,7 @@ void configure_process(ConfigurationPtr configuration);
 bool is_process_configured() noexcept;
 
 // Returns the configuration in force on this thread, or null.
-ConfigurationPtr current_configuration();
+REPRISE_API ConfigurationPtr current_configuration();
 
 // Fills in the options that the caller left open from the configuration in force.
 void apply_configuration(CheckpointOptions& options);

@@ -49,7 +49,8 @@ class Session {
         is_last_(id_.kind == SessionId::Kind::kBackward && !request.backward.keeps_graph) {}
 
   const SessionId& id() const { return id_; }
-  // Returns whether no later session can ask: the backward frees the graph.
+  // Returns whether the backward frees the nodes that it runs. A later one, through other nodes,
+  // recomputes without saved results.
   bool is_last() const { return is_last_; }
 
   bool has(SlotId slot) const {

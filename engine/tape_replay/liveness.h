@@ -12,8 +12,8 @@
 
 namespace reprise::engine_internal {
 
-// This class retains a value until the last operator of the session that depends on it has run, and
-// fills all wanted slots whose values become available. Lives as long as the replay.
+// Asked by a TapeReplay, and lives as long. By this class's answers, a value stays until the last
+// operator of the session that depends on it has run, and fills all slots that want it.
 class Liveness {
  public:
   // Returns whether a slot's tensor is wanted.

@@ -13,7 +13,7 @@
 #include "reprise/hooks/storage/current_stream.h"
 #include "reprise/hooks/storage/memory_layout.h"
 #include "reprise/hooks/stored/option_checks.h"
-#include "reprise/partition/gathering/fingerprint.h"
+#include "reprise/partition/gathering/rank_hash.h"
 #include "reprise/partition/partition_error.h"
 
 namespace reprise::partition_internal {
@@ -70,7 +70,7 @@ GatherDescription Gatherer::describe(const SlabLayout& layout, const std::vector
                               owner, owner.empty() ? "" : "'");
   description.contents = c10::str(layout.to_string(), " (", layout.bytes(), " bytes)");
   if (check_store_) {
-    description.contents += c10::str(", values ", fingerprint(rows));
+    description.contents += c10::str(", values ", rank_hash(rows));
   }
   return description;
 }

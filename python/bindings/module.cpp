@@ -3,7 +3,6 @@
 //
 // The extension module. Its name has the version of torch, whose internals it is compiled against.
 #include "reprise/base/version.h"
-#include "reprise/python/bindings/kept_results.h"
 #include "reprise/python/bindings/python_configuration.h"
 #include "reprise/python/bindings/python_guard.h"
 #include "reprise/python/bindings/python_language.h"
@@ -11,6 +10,7 @@
 #include "reprise/python/bindings/python_region.h"
 #include "reprise/python/bindings/python_reports.h"
 #include "reprise/python/bindings/python_stores.h"
+#include "reprise/python/bindings/result_cycles.h"
 
 PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
   using namespace reprise::python;
@@ -29,7 +29,7 @@ PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
   add_options(module);
   add_checkpoint(module);
   add_scope(module);
-  add_kept_results(module);
+  add_result_cycles(module);
   add_guards(module);
   add_configuration(module);
   add_memory_report(module);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/python/bindings/kept_results.h"
+#include "reprise/python/bindings/result_cycles.h"
 
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -142,7 +142,7 @@ bool release_once() {
 
 }  // namespace
 
-void add_kept_results(py::module_& module) {
+void add_result_cycles(py::module_& module) {
   module.def("release_unreachable_results", [] {
     while (release_once()) {
     }

@@ -3,8 +3,8 @@
 //
 // Results that a module of a region keeps as attributes: a cycle of the module, its result, the
 // result's graph and the region, of which Python's collector sees only the first edge.
-#ifndef REPRISE_PYTHON_BINDINGS_KEPT_RESULTS_H_
-#define REPRISE_PYTHON_BINDINGS_KEPT_RESULTS_H_
+#ifndef REPRISE_PYTHON_BINDINGS_RESULT_CYCLES_H_
+#define REPRISE_PYTHON_BINDINGS_RESULT_CYCLES_H_
 
 #include "reprise/python/bindings/python_language.h"
 
@@ -14,8 +14,8 @@ namespace reprise::python {
 // through the callables of regions alone. A replay still finds such a tensor, with its contents;
 // the graph is freed, and with it regions, their callables and these tensors. To be called at the
 // beginning of a full collection.
-void add_kept_results(py::module_& module);
+void add_result_cycles(py::module_& module);
 
 }  // namespace reprise::python
 
-#endif  // REPRISE_PYTHON_BINDINGS_KEPT_RESULTS_H_
+#endif  // REPRISE_PYTHON_BINDINGS_RESULT_CYCLES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
-#include "reprise/partition/gathering/fingerprint.h"
+#include "reprise/partition/gathering/rank_hash.h"
 
 #include <xxhash.h>
 
@@ -9,7 +9,7 @@
 
 namespace reprise::partition_internal {
 
-std::string fingerprint(const std::vector<at::Tensor>& rows) {
+std::string rank_hash(const std::vector<at::Tensor>& rows) {
   XXH64_hash_t hash = 0;
   for (const at::Tensor& row : rows) {
     const at::Tensor here = row.cpu();
