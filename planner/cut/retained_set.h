@@ -30,11 +30,11 @@ struct RetainedSet {
   double seconds = 0;             // of the operators that run again
 };
 
-class REPRISE_API RetainedSets {
+class RetainedSets {
  public:
   // may_retain: by value; those that may not are made again. `trace`, whose operators of forward
   // can all run again, must outlive this.
-  RetainedSets(const planner::Trace& trace, std::vector<bool> may_retain);
+  REPRISE_API RetainedSets(const planner::Trace& trace, std::vector<bool> may_retain);
 
   // Returns the set without any value.
   RetainedSet none() const { return complete(std::vector<bool>(may_retain_.size())); }
@@ -43,13 +43,13 @@ class REPRISE_API RetainedSets {
   // Returns the set with the fewest seconds among those of at most `bytes`; the best one found if
   // there are many values. Deterministic. Time: at most 2,000 minimum cuts, of traces of more than
   // 100 operators in proportion fewer.
-  RetainedSet within(std::int64_t bytes) const;
+  REPRISE_API RetainedSet within(std::int64_t bytes) const;
 
  private:
   class Search;
 
   // Returns the set that retains of these values those that are read.
-  RetainedSet complete(std::vector<bool> retained) const;
+  REPRISE_API RetainedSet complete(std::vector<bool> retained) const;
   Prices prices_at(double seconds_per_byte) const;
   RetainedSet cheapest_at(double seconds_per_byte) const;
   double weight_of(planner::ValueId value) const;
