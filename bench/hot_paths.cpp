@@ -23,7 +23,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "bench/chain.h"
 #include "reprise/engine/checkpoint.h"
@@ -87,54 +86,38 @@ at::Tensor negations(at::Tensor x, int length) {
   return at::sin(x);
 }
 
-using Code = at::Tensor (*)(at::Tensor, int);
-
-void count_floor(const std::string& name, Code code, bool is_run_twice) {
-  const at::Tensor x = leaf();
+void count_lengths(const std::string& name, const std::function<void(int length)>& run) {
   for (const int length : kLengths) {
-    count_alone(name + "/" + std::to_string(length), [&] {
-      const at::Tensor y = code(x, length);
-      if (is_run_twice) {
-        benchmark::DoNotOptimize(code(x, length));
-      }
-      backward(y, x);
-    });
+    count_alone(name + "/" + std::to_string(length), [&] { run(length); });
   }
 }
 
 void count_region(const std::string& name, const CheckpointOptions& options, Code code = chain) {
   const at::Tensor x = leaf();
-  for (const int length : kLengths) {
-    count_alone(name + "/" + std::to_string(length),
-                [&] { backward(checkpoint(options, code, x, length), x); });
-  }
+  count_lengths(name, [&](int length) { backward(checkpoint(options, code, x, length), x); });
 }
 
 void count_budget() {
   const at::Tensor x = leaf();
-  for (const int length : kLengths) {
-    MemoryBudget budget({.peak_bytes = std::int64_t{1} << 40});
-    count_alone("budget/" + std::to_string(length), [&] {
-      BudgetScope step(budget);
-      const at::Tensor y = chain(x, length);
-      std::move(step).close();
-      backward(y, x);
-    });
-  }
+  MemoryBudget budget({.peak_bytes = std::int64_t{1} << 40});  // each length is in its own process
+  count_lengths("budget", [&](int length) {
+    BudgetScope step(budget);
+    const at::Tensor y = chain(x, length);
+    std::move(step).close();
+    backward(y, x);
+  });
 }
 
 void count_all() {
   const auto keeping = std::make_shared<KeepingProvider>();
   const at::Tensor x = leaf();
-  count_floor("floor", chain, /*is_run_twice=*/true);
-  count_floor("floor, once", chain, /*is_run_twice=*/false);
-  count_floor("floor, nothing saved", negations, /*is_run_twice=*/true);
-  for (const int length : kLengths) {
-    count_alone("hooks that do nothing/" + std::to_string(length), [&] {
-      const hooks_internal::HookScope hooks(keeping);
-      run_floor(x, length);
-    });
-  }
+  count_lengths("floor", [&](int length) { run_floor(x, length); });
+  count_lengths("floor, once", [&](int length) { backward(chain(x, length), x); });
+  count_lengths("floor, nothing saved", [&](int length) { run_floor(x, length, negations); });
+  count_lengths("hooks that do nothing", [&](int length) {
+    const hooks_internal::HookScope hooks(keeping);
+    run_floor(x, length);
+  });
   count_region("function", {});
   count_region("function, nothing saved", {}, negations);
   count_region("function, no early stop", {.early_stop = false});
@@ -153,13 +136,13 @@ void count_all() {
 // Returns the bytes that the heap holds while there is a graph.
 double bytes_held(const std::function<at::Tensor()>& forward) {
   const auto in_use = [] { return static_cast<double>(::mallinfo2().uordblks); };
-  std::vector<double> differences;
+  double bytes = 0;
   for (int i = 0; i < kWarmUps; ++i) {
     const double before = in_use();
     const at::Tensor y = forward();
-    differences.push_back(in_use() - before);
+    bytes = in_use() - before;
   }
-  return differences.back();
+  return bytes;
 }
 
 // Prints the bytes per operator that a region's graph and record hold.

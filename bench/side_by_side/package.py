@@ -22,7 +22,7 @@ import torch
 from instructions import LONG, SHORT
 from models import GptBlock
 from overhead import Python, count, time_group, warm_up
-from regions import FORMS, backward, chain, leaf
+from regions import FORMS, chain, leaf, negations, run_floor, run_region
 from torch.utils.checkpoint import checkpoint
 
 TORCH, FUNCTION, SCOPE = "torch/function", "package/function", "package/scope"
@@ -50,36 +50,22 @@ def add_forms():
         FORMS["scope", name] = functools.partial(in_scope, options)
 
 
-def negations(x, length):
-    """Operators of which autograd saves nothing, and then one that saves what they have made."""
-    for _ in range(length):
-        x = torch.neg(x)
-    return torch.sin(x)
-
-
 def count_paths(library):
-    paths = {}
-    for kind, code in (("", chain), (", nothing saved", negations)):
-
-        def floor(length, code=code):
-            x = leaf()
-            y = code(x, length)
-            code(x, length)
-            backward(y, x)
-
-        def region(length, run, code=code):
-            x = leaf()
-            backward(run(lambda t: code(t, length), x), x)
-
-        paths["floor" + kind] = floor
+    x = leaf()
+    for kind, code, policies in (("", chain, POLICIES), (", nothing saved", negations, ("none",))):
+        paths = {"floor": functools.partial(run_floor, code=code)}
         for form, name in (("package", "function"), ("scope", "scope")):
-            paths[name + kind] = functools.partial(region, run=FORMS[form, "none"])
-            for policy in ("recompute", "save") if not kind else ():
-                path = functools.partial(region, run=FORMS[form, policy])
-                paths[f"{name}, {policy}"] = path
-    for name, path in paths.items():
-        for length in (SHORT, LONG):
-            count(library, f"{name}/{length}", lambda runs: [path(length) for _ in range(runs)])
+            for policy in policies:
+                path = name if policy == "none" else f"{name}, {policy}"
+                paths[path] = functools.partial(run_region, form, policy, code=code)
+        for name, run in paths.items():
+            for length in (SHORT, LONG):
+
+                def repeat(runs, run=run, length=length):
+                    for _ in range(runs):
+                        run(x, length)
+
+                count(library, f"{name}{kind}/{length}", repeat)
 
 
 class Gpt:

@@ -18,6 +18,13 @@ def chain(x, length):
     return x
 
 
+def negations(x, length):
+    """Operators of which autograd saves nothing, and then one that saves what they have made."""
+    for _ in range(length):
+        x = torch.neg(x)
+    return torch.sin(x)
+
+
 def backward(y, x, reentrant=False):
     if reentrant:  # which torch.autograd.grad does not work with
         torch.autograd.backward([y], [torch.ones(4)])
@@ -42,23 +49,23 @@ FORMS = {
 }
 
 
-def in_regions(form, x, length, depth):
+def in_regions(form, x, length, depth, code=chain):
     if depth == 0:
-        return chain(x, length)
-    return form(lambda h: in_regions(form, h, length, depth - 1), x)
+        return code(x, length)
+    return form(lambda h: in_regions(form, h, length, depth - 1, code), x)
 
 
 def leaf():
     return torch.ones(4, requires_grad=True)
 
 
-def run_floor(x, length, reentrant):
+def run_floor(x, length, reentrant=False, code=chain):
     """The forward twice, the backward once."""
-    y = chain(x, length)
-    chain(x, length)
+    y = code(x, length)
+    code(x, length)
     backward(y, x, reentrant)
 
 
-def run_region(form, policy, x, length, depth=1):
-    y = in_regions(FORMS[form, policy], x, length, depth)
+def run_region(form, policy, x, length, depth=1, code=chain):
+    y = in_regions(FORMS[form, policy], x, length, depth, code)
     backward(y, x, form == "reentrant")

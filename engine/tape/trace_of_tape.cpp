@@ -30,10 +30,12 @@ class TraceBuilder {
       add_operator(op);
     }
     planner::Operator backward;
+    TapeOperatorSet is_read(tape_.operators.size());
     for (const SlotId slot : alive.ids()) {
       const TapeOperatorId op = alive[slot] ? maker_of(tape_.slots[slot].value) : TapeOperatorId();
-      if (op != Tape::kNone) {
-        add_once(backward.reads, id_of(op));
+      if (op != Tape::kNone && !is_read[op]) {
+        is_read[op] = true;
+        backward.reads.push_back(id_of(op));
       }
     }
     region_.trace.operators.push_back(std::move(backward));

@@ -124,6 +124,10 @@ void PlannedLiveness::begin_pass(const std::vector<TapeOperatorId>& operators,
                                  const std::vector<SlotId>& slots, Wants wants) {
   const Tape& tape = replay_.tape_;
   asked_ = slots;
+  if (!slots.empty() && tape.slots[slots.front()].value != Tape::kNone) {
+    const TapeOperatorId maker = tape.values[tape.slots[slots.front()].value].op;
+    replay_.position_ = maker == Tape::kNone ? replay_.position_ : maker.number();
+  }
   const auto reset = [this](TapeValueId value) { states_[value].ending_uses = 0; };
   for (const TapeOperatorId index : operators) {
     tape.for_each_use(tape.operators[index], reset);

@@ -50,9 +50,6 @@ FilledSlots TapeReplay::fill(std::optional<SlotId> asked, Reach reach, Wants wan
   ++pass_;
   const std::vector<SlotId> slots = slots_for(asked, reach, wants);
   const std::vector<TapeOperatorId> operators = plan(slots);
-  if (const TapeOperatorId first = maker_of_first(slots); first != Tape::kNone) {
-    position_ = first.number();
-  }
   liveness_->begin_pass(operators, slots, wants);
   {
     const ProfilerRange range("reprise::recompute", record_.name);
@@ -99,12 +96,6 @@ std::vector<SlotId> TapeReplay::slots_of_node(SlotId asked, Wants wants) const {
     }
   }
   return slots;
-}
-
-// Returns the operator that makes or writes the value of the first slot.
-TapeOperatorId TapeReplay::maker_of_first(const std::vector<SlotId>& slots) const {
-  const TapeValueId value = slots.empty() ? TapeValueId() : tape_.slots[slots.front()].value;
-  return value == Tape::kNone ? TapeOperatorId() : tape_.values[value].op;
 }
 
 std::vector<SlotId> TapeReplay::slots_for(std::optional<SlotId> asked, Reach reach,

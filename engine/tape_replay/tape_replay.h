@@ -52,7 +52,7 @@ class TapeReplay {
 
   // Adds the values that this session holds. Between two calls, or inside one.
   void add_holdings(TapeEviction& eviction) { liveness_->add_holdings(eviction); }
-  // Returns the operator whose value was asked for last, as an index.
+  // Returns the operator whose value was asked for last, as an index. Of planned tapes.
   std::size_t position() const { return position_; }
 
   // Tensors supplied so far are wanted again: the next call computes as the first one did.
@@ -106,7 +106,6 @@ class TapeReplay {
   // Returns whether an operator that has not run yet reads the value while it is there.
   bool is_used_later(TapeValueId value) const;
   std::vector<SlotId> slots_of_node(SlotId asked, Wants wants) const;
-  TapeOperatorId maker_of_first(const std::vector<SlotId>& slots) const;
   bool is_there(TapeValueId value) const {
     return work_[value].base.tensor.defined() || is_available(value);
   }

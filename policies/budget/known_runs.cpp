@@ -39,10 +39,11 @@ void take_shorter_times(std::vector<RecordedCall>& calls, const std::vector<Reco
 }  // namespace
 
 KnownRunList KnownRuns::runs_of(std::string_view region) const {
+  const std::string_view name = without_number(region);
   KnownRunList runs;
   const std::scoped_lock lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (entry.region == without_number(region)) {
+    if (entry.region == name) {
       runs.push_back(entry.run);
     }
   }
