@@ -54,76 +54,45 @@ bool ProvenanceMap::is_object(const at::Tensor& tensor) {
 
 bool ProvenanceMap::is_opaque(Provenance hash) { return hash == kOpaque; }
 
-constinit thread_local ProvenanceMap::Spare ProvenanceMap::t_spare_;
+constinit thread_local base_internal::Spare<ProvenanceMap::Buffers> ProvenanceMap::t_spare_;
 
-ProvenanceMap::ProvenanceMap() : buffers_(std::exchange(t_spare_.buffers, nullptr)) {
-  if (buffers_ == nullptr) {
-    buffers_ = std::make_unique<Buffers>();
-  }
+void ProvenanceMap::Buffers::clear() {
+  entries.clear();
+  inputs.clear();
 }
+
+ProvenanceMap::ProvenanceMap(MemoryTable& memory) : memory_(&memory), buffers_(t_spare_.take()) {}
 
 ProvenanceMap::~ProvenanceMap() { release(); }
 
 void ProvenanceMap::release() {
-  constexpr std::size_t kMost = 1024;  // some 80 kB
-  if (buffers_ == nullptr || buffers_->entries.capacity() > kMost || t_spare_.buffers != nullptr) {
-    buffers_.reset();
-    return;
+  constexpr std::size_t kMost = 1024;  // some 50 kB
+  memory_ = nullptr;
+  if (buffers_ != nullptr && buffers_->entries.capacity() <= kMost) {
+    t_spare_.put(std::move(buffers_));
   }
-  buffers_->places.clear();
-  buffers_->entries.clear();
-  buffers_->inputs.clear();
-  buffers_->objects.clear();
-  buffers_->last = {};
-  t_spare_.buffers = buffers_.release();
+  buffers_.reset();
 }
 
 ProvenanceMap::Entry* ProvenanceMap::entry_of(StorageId memory) const {
-  if (buffers_ == nullptr) {
+  if (memory_ == nullptr) {
     return nullptr;
   }
-  auto& [places, entries, inputs, objects, last] = *buffers_;
-  if (last.memory != memory) {
-    const auto found = places.find(memory);
-    if (found == places.end()) {
-      return nullptr;
-    }
-    last = {memory, found->second};
-  }
-  return &entries[last.place];
+  const MemoryId id = memory_->find(memory);
+  const bool is_known = buffers_->entries.contains(id) && buffers_->entries[id].hash != 0;
+  return is_known ? &buffers_->entries[id] : nullptr;
 }
 
-void ProvenanceMap::reserve(std::size_t count) {
-  buffers_->places.reserve(count);
-  buffers_->entries.reserve(count);
-}
-
-// For a tensor with a storage, whose entry is updated.
-ProvenanceMap::Entry& ProvenanceMap::entry_for(const at::Tensor& tensor) {
-  auto& [places, entries, inputs, objects, last] = *buffers_;
-  const auto next = static_cast<std::uint32_t>(entries.size());
-  const auto [place, is_new] = places.try_emplace(storage_id_of(tensor), next);
-  if (is_new) {
-    entries.emplace_back().storage = weak_storage_of(tensor);
-  }
-  last = {place->first, place->second};
-  return entries[place->second];
-}
-
-void ProvenanceMap::add(const at::Tensor& tensor, Entry entry) {
+void ProvenanceMap::add(const at::Tensor& tensor, const Entry& entry) {
   if (storage_of(tensor) != nullptr) {
-    Entry& known = entry_for(tensor);
-    entry.storage = std::move(known.storage);
-    known = std::move(entry);
-  } else if (is_object(tensor)) {
+    entry_for(tensor) = entry;
+  } else if (!is_of_language(tensor)) {
     add_object(tensor, entry.origin);
   }
 }
 
-void ProvenanceMap::add_memory(Entry entry) {
-  buffers_->places.insert_or_assign(entry.storage._unsafe_get_target(),
-                                    static_cast<std::uint32_t>(buffers_->entries.size()));
-  buffers_->entries.push_back(std::move(entry));
+void ProvenanceMap::add_memory(MemoryTable::WeakStorage storage, const Entry& entry) {
+  buffers_->entries.grow_to(memory_->add(std::move(storage))) = entry;
 }
 
 void ProvenanceMap::add_object(const at::Tensor& tensor, std::uint32_t origin) {
@@ -132,9 +101,6 @@ void ProvenanceMap::add_object(const at::Tensor& tensor, std::uint32_t origin) {
   entry.origin = origin;
   if (origin != kNone) {
     add_values(tensor, origin);
-  }
-  if (storage_of(tensor) == nullptr) {
-    buffers_->objects.emplace_back(tensor.getIntrusivePtr());
   }
 }
 
@@ -147,19 +113,16 @@ void ProvenanceMap::add_values(const at::Tensor& tensor, std::uint32_t origin) {
   if (Entry* const known = entry_of(values)) {
     known->origin = std::min(known->origin, origin);
   } else {
-    add_memory({.hash = kOpaque,
-                .origin = origin,
-                .storage = c10::weak_intrusive_ptr<c10::StorageImpl>(
-                    c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(values))});
+    add_memory(weak_storage_of(*values), {.hash = kOpaque, .origin = origin});
   }
 }
 
-absl::flat_hash_map<StorageId, ProvenanceMap::Entry> ProvenanceMap::take_alive() {
-  absl::flat_hash_map<StorageId, Entry> alive;
-  for (Entry& entry : buffers_->entries) {
-    if (!entry.storage.expired()) {
-      const StorageId memory = entry.storage._unsafe_get_target();
-      alive.emplace(memory, std::move(entry));
+absl::flat_hash_map<StorageId, ProvenanceMap::LeftOver> ProvenanceMap::take_alive() {
+  absl::flat_hash_map<StorageId, LeftOver> alive;
+  for (const MemoryId id : buffers_->entries.ids()) {
+    const MemoryTable::Memory& memory = (*memory_)[id];
+    if (buffers_->entries[id].hash != 0 && !memory.storage.expired()) {
+      alive.emplace(memory.id, LeftOver{buffers_->entries[id], memory.storage});
     }
   }
   release();
@@ -168,10 +131,13 @@ absl::flat_hash_map<StorageId, ProvenanceMap::Entry> ProvenanceMap::take_alive()
 
 const ProvenanceMap::Entry* ProvenanceMap::find_alive(
     absl::FunctionRef<bool(const Entry&)> matches) const {
-  const auto found =
-      std::find_if(buffers_->entries.begin(), buffers_->entries.end(),
-                   [&](const Entry& entry) { return matches(entry) && !entry.storage.expired(); });
-  return found == buffers_->entries.end() ? nullptr : &*found;
+  for (const MemoryId id : buffers_->entries.ids()) {
+    const Entry& entry = buffers_->entries[id];
+    if (entry.hash != 0 && matches(entry) && !(*memory_)[id].storage.expired()) {
+      return &entry;
+    }
+  }
+  return nullptr;
 }
 
 void ProvenanceMap::add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift) {
@@ -286,10 +252,12 @@ Provenance ProvenanceMap::of_object(StorageId memory) const {
 
 Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call& call) {
   call.has_wrapper = call.has_wrapper || is_wrapper_in_cpp(tensor);
+  const StorageId memory = storage_id_of(tensor);
   if (!is_object(tensor)) {
+    const Entry* const entry = entry_of(memory);
+    call.origin = entry == nullptr ? call.origin : std::min(call.origin, entry->origin);
     return kOpaque;
   }
-  const StorageId memory = storage_id_of(tensor);
   if (const c10::StorageImpl* const values = values_of_sparse(tensor)) {
     const Entry* const entry = entry_of(values);
     call.origin = entry == nullptr ? call.origin : std::min(call.origin, entry->origin);

@@ -14,7 +14,8 @@
 // has a hash of its own, as autocast may have cached it before the region or run it inside. If a
 // result is of a Python class, the operator has made the tensors that hold its elements as well:
 // the region's code may read them (DTensor.to_local()). Sparse and nested tensors are not followed;
-// from outside, they are compared by object and version.
+// from outside, they are compared by object and version. Of those that the region makes, and of
+// tensors of opaque layouts (MKL-DNN's), only the origin is known.
 #ifndef REPRISE_ENGINE_CHECKS_PROVENANCE_H_
 #define REPRISE_ENGINE_CHECKS_PROVENANCE_H_
 
@@ -28,13 +29,15 @@
 #include <list>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
+#include "reprise/base/ids/strong_id.h"
+#include "reprise/base/threading/spare.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
@@ -53,7 +56,8 @@ struct SlotProvenance {
 // Hashes of the memory that a forward or a recomputation has made. Lives on its thread.
 class ProvenanceMap {
  public:
-  ProvenanceMap();
+  // memory: numbers it. Must outlive this, or take_alive().
+  explicit ProvenanceMap(MemoryTable& memory);
   ~ProvenanceMap();
   ProvenanceMap(const ProvenanceMap&) = delete;
   ProvenanceMap& operator=(const ProvenanceMap&) = delete;
@@ -61,7 +65,7 @@ class ProvenanceMap {
   static constexpr std::uint32_t kNone = 0xffffffff;
 
   struct Entry {
-    Provenance hash = 0;
+    Provenance hash = 0;           // 0: no entry
     std::int64_t shift = 0;        // of offsets in the storage, against forward's
     std::int64_t version = 0;      // when it was last read or written
     std::uint32_t origin = kNone;  // see ReplayWatch
@@ -69,8 +73,11 @@ class ProvenanceMap {
     bool is_factorys = false;      // of an operator on numbers, such as zeros
     bool is_left_over = false;     // see ReplayWatch
     bool is_input = false;         // not written since
-    // Prevents the reuse of its address.
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage = no_storage();
+  };
+  // An entry when forward has ended.
+  struct LeftOver {
+    Entry entry;
+    MemoryTable::WeakStorage storage;
   };
 
   // Returns false for tensors that are not identified by their memory.
@@ -118,15 +125,12 @@ class ProvenanceMap {
   // of the saved memory, if that is known.
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance);
 
-  // Reserves space for about this many storages.
-  void reserve(std::size_t count);
   // The tensor is input number `input`, with offsets larger by `shift` than in forward. No effect
   // for a wrapper.
   void add_input(const at::Tensor& tensor, std::uint32_t input, std::int64_t shift);
-  void add(const at::Tensor& tensor, Entry entry);
-  // entry: with the storage.
-  void add_memory(Entry entry);
-  // The sparse or nested tensor was made here.
+  void add(const at::Tensor& tensor, const Entry& entry);
+  void add_memory(MemoryTable::WeakStorage storage, const Entry& entry);
+  // The sparse, nested or opaque tensor was made here.
   void add_object(const at::Tensor& tensor, std::uint32_t origin = kNone);
 
   // Returns true for a hash that tells nothing about the origin.
@@ -140,7 +144,7 @@ class ProvenanceMap {
   // Returns the first entry of memory that is still in use for which matches(entry); null if none.
   const Entry* find_alive(absl::FunctionRef<bool(const Entry&)> matches) const;
   // Returns the entries of memory that is still in use, and clears the map.
-  absl::flat_hash_map<StorageId, Entry> take_alive();
+  absl::flat_hash_map<StorageId, LeftOver> take_alive();
 
  private:
   Provenance of_argument(const c10::IValue& value, bool is_read, Call& call);
@@ -150,7 +154,10 @@ class ProvenanceMap {
   Provenance of_dictionary(const c10::IValue& value, bool is_read, Call& call);
   Provenance of_tensor(const at::Tensor& tensor, const Entry* entry) const;
   Entry* entry_of(StorageId memory) const;
-  Entry& entry_for(const at::Tensor& tensor);
+  // Adds it unless it is known.
+  Entry& entry_for(const at::Tensor& tensor) {
+    return buffers_->entries.grow_to(memory_->add(tensor));
+  }
 
   // A store may fetch several inputs into one storage: they are then distinguished by their bytes.
   struct Input {
@@ -164,28 +171,16 @@ class ProvenanceMap {
   void add_values(const at::Tensor& tensor, std::uint32_t origin);
   void add_parts(const at::Tensor& wrapper, const Entry& made);
 
-  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Buffers {
-    absl::flat_hash_map<StorageId, std::uint32_t> places;  // in `entries`
-    std::vector<Entry> entries;
+    void clear();
+    base_internal::IdVector<MemoryId, Entry> entries;  // without hashes for memory of others
     std::vector<Input> inputs;
-    std::vector<WeakTensor> objects;  // prevents the reuse of their addresses
-    struct {
-      StorageId memory = nullptr;
-      std::uint32_t place = 0;
-    } last;  // the last look-up: an operator's result is its reader's argument, and saved
   };
-  // The buffers of the last destroyed map of this thread: growing them for each region takes longer
-  // than filling them.
-  struct Spare {
-    constexpr Spare() = default;
-    ~Spare() { delete std::exchange(buffers, nullptr); }
-    Buffers* buffers = nullptr;
-  };
-  static constinit thread_local Spare t_spare_;
+  static constinit thread_local base_internal::Spare<Buffers> t_spare_;
   void release();
 
-  std::unique_ptr<Buffers> buffers_;  // null when forward has ended
+  MemoryTable* memory_;               // null when forward has ended
+  std::unique_ptr<Buffers> buffers_;  // likewise
   std::uint64_t random_calls_ = 0;
   bool has_unknown_parts_ = false;  // a result
 };

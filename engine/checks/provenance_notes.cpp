@@ -27,7 +27,9 @@ void ProvenanceMap::note_writes(const OperatorCall& call, const Call& described,
   for (const std::uint32_t index : call.traits.written(arguments)) {
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
       if (Entry* const entry = entry_of(storage_id_of(tensor))) {
-        const Provenance part = with_geometry(described.hash, tensor, entry->shift);
+        const Provenance part = is_followed(tensor)
+                                    ? with_geometry(described.hash, tensor, entry->shift)
+                                    : described.hash;
         // In memory that outlives a run, like a cache, the next run finds the last contents.
         const Provenance earlier = refills(call.traits, tensor) ? Provenance{0} : entry->hash;
         entry->hash = mix_in(mix_in(earlier, kWritten), part);
@@ -60,7 +62,7 @@ void ProvenanceMap::note_results(const OperatorCall& call, const Call& described
         return;
       }
       if (storage_of(tensor) == nullptr) {
-        if (is_object(tensor)) {
+        if (!is_of_language(tensor)) {  // of an opaque layout, such as MKL-DNN's, only the origin
           add_object(tensor, origin);
         }
         return;

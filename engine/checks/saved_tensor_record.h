@@ -99,8 +99,8 @@ class SavedTensorRecord {
   // Returns whether that memory exists, and has no bytes.
   bool has_lost_memory() const;
 
-  // Returns its address; null for a tensor without a storage.
-  const void* memory() const { return storage_._unsafe_get_target(); }
+  // Returns its storage; null for a tensor without one.
+  const c10::weak_intrusive_ptr<c10::StorageImpl>& storage() const { return storage_; }
 
   // Whether it is a leaf that requires a gradient.
   bool is_parameter() const { return is_parameter_; }

@@ -60,20 +60,24 @@ void leave_out(const OperatorCall& call) {
 
 void ReplayEffects::adopt(const at::Tensor& tensor) {
   if (tensor.defined()) {
-    adopt(storage_id_of(tensor));
+    adopt(table_.add(tensor));
   }
 }
 
-void ReplayEffects::adopt(StorageId memory) {
-  Memory& known = known_[memory];
-  known.is_inside = true;
-  known.is_adopted = true;
+void ReplayEffects::adopt(MemoryTable::WeakStorage storage) {
+  adopt(table_.add(std::move(storage)));
+}
+
+void ReplayEffects::adopt(MemoryId memory) {
+  Memory& adopted = known_.grow_to(memory);
+  adopted.is_inside = true;
+  adopted.is_adopted = true;
 }
 
 void ReplayEffects::disown(StorageId memory) {
-  Memory& known = known_[memory];
-  known.is_inside = false;
-  known.is_disowned = true;
+  Memory& disowned = known_.grow_to(table_.find(memory));
+  disowned.is_inside = false;
+  disowned.is_disowned = true;
 }
 
 void ReplayEffects::intercept(const OperatorCall& call) {
@@ -91,11 +95,11 @@ void ReplayEffects::intercept(const OperatorCall& call) {
   const auto arguments = call.arguments();
   for (const std::uint32_t index : outside) {
     for_each_tensor(arguments[index], [&](const at::Tensor& tensor) {
-      Memory& known = known_[storage_id_of(tensor)];
-      if (!known.is_inside) {
-        known.is_left_out = true;
+      Memory& target = known_.grow_to(table_.add(tensor));
+      if (!target.is_inside) {
+        target.is_left_out = true;
         keep_untouched(tensor);
-        if (known.is_disowned) {
+        if (target.is_disowned) {
           memory_.copy_before_write(tensor);
         } else {
           memory_.note_write(traits, tensor);
@@ -157,7 +161,7 @@ bool ReplayEffects::is_outside(const at::Tensor& tensor, const OperatorTraits& t
       traits.transfer != Transfer::kNone && tensor.has_storage() && is_non_owning(tensor);
   const bool is_made_here = (counts_writes || reads_non_owning) && is_unwritten(tensor);
   if (is_made_here) {
-    known_[storage_id_of(tensor)].is_inside = true;
+    known_.grow_to(table_.add(tensor)).is_inside = true;
   }
   return !is_made_here;
 }
@@ -212,20 +216,30 @@ void ReplayEffects::run_inside(const OperatorCall& call) {
   }
   awaits_write_ = false;
   for (const StorageId memory : targets) {
-    known_[memory].is_unset = false;
-  }
-  StorageIdList results;
-  for (const c10::IValue& result : call.results()) {
-    append_value_ids(result, results);
-  }
-  for (const StorageId memory : results) {
-    if (std::find(arguments.begin(), arguments.end(), memory) == arguments.end()) {
-      Memory& known = known_[memory];  // or its address has been reused
-      known.is_inside = true;
-      known.is_unset = traits.leaves_memory_as_it_is;
-      has_unset_ = has_unset_ || known.is_unset;
+    if (const MemoryId target = table_.find(memory); known_.contains(target)) {
+      known_[target].is_unset = false;
     }
   }
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      note_made(call, arguments, table_.add(tensor));
+      if (c10::StorageImpl* const values =
+              storage_of(tensor) == nullptr ? values_of_sparse(tensor) : nullptr) {
+        note_made(call, arguments, table_.add(weak_storage_of(*values)));
+      }
+    });
+  }
+}
+
+void ReplayEffects::note_made(const OperatorCall& call, const StorageIdList& arguments,
+                              MemoryId memory) {
+  if (std::find(arguments.begin(), arguments.end(), table_[memory].id) != arguments.end()) {
+    return;
+  }
+  Memory& made = known_.grow_to(memory);
+  made.is_inside = true;
+  made.is_unset = call.traits.leaves_memory_as_it_is;
+  has_unset_ = has_unset_ || made.is_unset;
 }
 
 // As forward found them.

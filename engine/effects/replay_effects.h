@@ -27,8 +27,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "reprise/base/ids/strong_id.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/outside/replay_memory.h"
@@ -43,16 +44,14 @@ void leave_out(const OperatorCall& call);
 class ReplayEffects final : public OperatorInterceptor {
  public:
   // region: its name, for errors. watch: null if forward was not watched. All must outlive this.
-  ReplayEffects(const std::string& region, ReplayMemory& memory, ReplayWatch* watch)
-      : region_(region), memory_(memory), watch_(watch) {}
-
-  // Reserves space for about this many storages that the replay will make.
-  void reserve(std::size_t count) { known_.reserve(count); }
+  ReplayEffects(const std::string& region, MemoryTable& table, ReplayMemory& memory,
+                ReplayWatch* watch)
+      : region_(region), table_(table), memory_(memory), watch_(watch) {}
 
   // The tensor belongs to the replay.
   void adopt(const at::Tensor& tensor);
-  void adopt(StorageId memory);
-  // From now on the tensor must not be written, like tensors from outside.
+  void adopt(MemoryTable::WeakStorage storage);
+  // From now on adopted memory must not be written, like that of tensors from outside.
   void disown(StorageId memory);
 
   // Throws MutationError.
@@ -87,6 +86,8 @@ class ReplayEffects final : public OperatorInterceptor {
     torch::autograd::Edge edge;
   };
 
+  void adopt(MemoryId memory);
+
   struct Memory {
     bool is_inside = false;    // belongs to the replay
     bool is_adopted = false;   // which has not made it
@@ -95,8 +96,8 @@ class ReplayEffects final : public OperatorInterceptor {
     bool is_left_out = false;  // a write to it was skipped
   };
   Memory find(StorageId memory) const {
-    const auto found = known_.find(memory);
-    return found == known_.end() ? Memory() : found->second;
+    const MemoryId id = table_.find(memory);
+    return known_.contains(id) ? known_[id] : Memory();
   }
   bool is_outside(const at::Tensor& tensor, const OperatorTraits& traits);
   // Returns the written arguments that are, or whose lists contain, tensors from outside.
@@ -106,6 +107,7 @@ class ReplayEffects final : public OperatorInterceptor {
   bool may_leave_out_write(const c10::IValue& argument, const OperatorTraits& traits);
 
   void run_inside(const OperatorCall& call);
+  void note_made(const OperatorCall& call, const StorageIdList& arguments, MemoryId memory);
   void note_writes_to_freed(const OperatorCall& call);
   void give_statistics(const OperatorCall& call) const;
   void run_elsewhere(const OperatorCall& call, const std::vector<std::uint32_t>& outside);
@@ -120,9 +122,10 @@ class ReplayEffects final : public OperatorInterceptor {
   void keep_untouched(const at::Tensor& tensor);
 
   const std::string& region_;
+  MemoryTable& table_;
   ReplayMemory& memory_;
   ReplayWatch* const watch_;
-  absl::flat_hash_map<StorageId, Memory> known_;
+  base_internal::IdVector<MemoryId, Memory> known_;
   bool has_unset_ = false;
   bool awaits_write_ = false;
   std::vector<Untouched> untouched_;

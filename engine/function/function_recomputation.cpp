@@ -12,6 +12,7 @@
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape_recording/function_recorder.h"
+#include "reprise/engine/watch/forward_watch.h"
 
 namespace reprise::engine_internal {
 namespace {

@@ -31,6 +31,7 @@
 #include "reprise/engine/function/replayed_inputs.h"
 #include "reprise/engine/function/tape_follower.h"
 #include "reprise/engine/kept/input_group.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/watch/replay_watch.h"
 #include "reprise/hooks/seam/hook_stack.h"
@@ -129,7 +130,8 @@ class FunctionReplay final : public hooks_internal::HookProvider,
   InputSlots inputs_inside_;     // take() with mutex_ locked
   std::thread::id thread_;       // that runs the region's code
   int exceptions_at_start_ = 0;  // in flight on that thread
-  ReplayMemory memory_;          // on that thread, as the next three
+  MemoryTable table_;            // on that thread, as the next four
+  ReplayMemory memory_;
   std::optional<ReplayWatch> watch_;
   ReplayEffects effects_;
   ReplayChecks checks_;

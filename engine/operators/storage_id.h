@@ -123,6 +123,11 @@ inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(const at::Tenso
   return tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl();
 }
 
+inline c10::weak_intrusive_ptr<c10::StorageImpl> weak_storage_of(c10::StorageImpl& storage) {
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(&storage));
+}
+
 // Returns a map's keys in order: stores and hooks must receive tensors in the same order in each
 // run.
 template <class Map>

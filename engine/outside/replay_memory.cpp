@@ -24,7 +24,7 @@ at::Tensor alias_in(const at::Tensor& bytes, const at::Tensor& tensor,
 
 }  // namespace
 
-void ReplayMemory::start(std::vector<StorageId> freed) { freed_ = std::move(freed); }
+void ReplayMemory::start(std::vector<MemoryTable::WeakStorage> freed) { freed_ = std::move(freed); }
 
 void ReplayMemory::note_write(const OperatorTraits& traits, const at::Tensor& target) {
   const StorageId memory = storage_id_of(target);

@@ -19,6 +19,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/outside/written_memory.h"
@@ -32,10 +33,12 @@ class ReplayMemory {
   explicit ReplayMemory(const WrittenMemory* written) : written_(written) {}
 
   // The replay begins, when these storages have no bytes: what it writes to them stays there.
-  void start(std::vector<StorageId> freed);
-  const std::vector<StorageId>& freed() const { return freed_; }
+  void start(std::vector<MemoryTable::WeakStorage> freed);
+  const std::vector<MemoryTable::WeakStorage>& freed() const { return freed_; }
   bool is_freed(StorageId memory) const {
-    return std::find(freed_.begin(), freed_.end(), memory) != freed_.end();
+    return std::any_of(freed_.begin(), freed_.end(), [memory](const auto& storage) {
+      return storage._unsafe_get_target() == memory;
+    });
   }
 
   // An operator is about to write to a tensor from outside: from now on the replay sees memory of
@@ -83,7 +86,7 @@ class ReplayMemory {
   void hide(const at::Tensor& target, at::Tensor bytes);
 
   const WrittenMemory* const written_;
-  std::vector<StorageId> freed_;
+  std::vector<MemoryTable::WeakStorage> freed_;
   absl::flat_hash_set<StorageId> filled_;
   absl::flat_hash_map<StorageId, Own> own_;
 };

@@ -79,11 +79,11 @@ at::Tensor WrittenMemory::contents(StorageId memory, std::uint32_t writes) const
   return {};
 }
 
-void WrittenMemory::append_freed(std::vector<StorageId>& freed) const {
+void WrittenMemory::append_freed(std::vector<MemoryTable::WeakStorage>& freed) const {
   for (const auto& [id, memory] : memories_) {
     const auto storage = memory.storage.lock();
     if (storage && storage->nbytes() == 0) {
-      freed.push_back(id);
+      freed.push_back(memory.storage);
     }
   }
 }

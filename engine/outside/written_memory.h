@@ -26,6 +26,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 
@@ -52,7 +53,7 @@ class WrittenMemory {
   // Returns the storage's bytes after that many writes; undefined if they were not copied.
   at::Tensor contents(StorageId memory, std::uint32_t writes) const;
   // Adds the storages that have no bytes now.
-  void append_freed(std::vector<StorageId>& freed) const;
+  void append_freed(std::vector<MemoryTable::WeakStorage>& freed) const;
 
  private:
   struct Memory {

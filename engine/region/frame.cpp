@@ -44,7 +44,10 @@ class SessionEnd {
 
 }  // namespace
 
+constinit thread_local base_internal::SizeHint Frame::t_slots_;
+
 Frame::Frame(RegionRecord record) : record_(std::move(record)) {
+  t_slots_.reserve(record_.slots);
   g_live_frames.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -71,6 +74,7 @@ bool Frame::complete_forward(bool may_pack) {
   follow_previous();
   const MutexLock lock(mutex_);
   record_.forward_completed = true;
+  t_slots_.complete(record_.slots);
   for (const SlotId slot : alive.ids()) {
     record_.slots[slot].outlives_forward = alive[slot];
   }
@@ -122,7 +126,8 @@ at::Tensor Frame::unpack(SlotId slot) {
   }
   OperatorInterceptor* const interceptor = InterceptionScope::current();
   if (interceptor != nullptr && !saved.shares_memory_with(value.tensor)) {
-    interceptor->note_recomputed(value.tensor, saved.memory(), saved.memory_provenance());
+    interceptor->note_recomputed(value.tensor, saved.storage()._unsafe_get_target(),
+                                 saved.memory_provenance());
   }
   return std::move(value.tensor);
 }

@@ -23,6 +23,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/base/threading/size_hint.h"
 #include "reprise/engine/kept/weak_alias.h"
 #include "reprise/engine/recomputation/recomputation.h"
 #include "reprise/engine/region/session.h"
@@ -115,6 +116,8 @@ class Frame : public std::enable_shared_from_this<Frame> {
   bool wants(const Session& session, SlotId slot) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool wants_any(const Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void check_unchanged(SlotId slot, const RecomputedTensor& value) const;
+
+  static constinit thread_local base_internal::SizeHint t_slots_;
 
   RegionRecord record_;
   std::unique_ptr<Recomputation> recomputation_;

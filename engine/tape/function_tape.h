@@ -30,7 +30,7 @@ namespace reprise::engine_internal {
 
 class FunctionTape {
  public:
-  using Saved = absl::flat_hash_map<TapeValueId, Tape::Given>;
+  using Saved = decltype(Tape::given);
 
   FunctionTape(bool allow_mutation, bool through_hooks)
       : through_hooks(through_hooks), allow_mutation_(allow_mutation) {}

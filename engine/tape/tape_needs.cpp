@@ -140,6 +140,11 @@ void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {
     first = start;
     end = static_cast<std::uint32_t>(to.size());
   };
+  // Not in place: an operator that runs inside another one stands before that, its arguments
+  // behind.
+  kept.operators.reserve(tape.operators.size());
+  kept.arguments.reserve(tape.arguments.size());
+  kept.made.reserve(tape.made.size());
   for (const TapeOperatorId index : tape.operators.ids()) {
     if (!needed[index]) {
       continue;
@@ -158,10 +163,14 @@ void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {
   for (Tape::Value& value : tape.values) {
     value.op = value.op == Tape::kNone ? TapeOperatorId() : ids[value.op];
   }
-  tape.operators = std::move(kept.operators);
-  tape.arguments = std::move(kept.arguments);
-  tape.made = std::move(kept.made);
-  tape.writes = std::move(kept.writes);
+  const auto replace = [](auto& all, auto& by) {
+    by.shrink_to_fit();
+    all = std::move(by);
+  };
+  replace(tape.operators, kept.operators);
+  replace(tape.arguments, kept.arguments);
+  replace(tape.made, kept.made);
+  replace(tape.writes, kept.writes);
   tape.random = std::move(kept.random);
   tape.values.shrink_to_fit();
   tape.geometries.shrink_to_fit();

@@ -54,11 +54,12 @@ bool has_undeclared_aliases(const OperatorCall& call, const StorageIdList& argum
 
 }  // namespace
 
-FunctionRecorder::FunctionRecorder(FunctionTape& tape, const WatchedForward& watched,
+FunctionRecorder::FunctionRecorder(FunctionTape& tape, WatchedForward& watched,
                                    std::shared_ptr<Policy> policy, const std::string& region,
                                    bool preserves_rng, OperatorInterceptor* next,
                                    PolicyRegion* enclosing)
-    : TapeWriter(tape.tape, std::move(policy), region, {.samples_results = false}, next, enclosing),
+    : TapeWriter(tape.tape, watched.memory(), std::move(policy), region, {.samples_results = false},
+                 next, enclosing),
       function_(tape),
       watched_(watched),
       preserves_rng_(preserves_rng),
@@ -93,7 +94,7 @@ void FunctionRecorder::intercept(const OperatorCall& call) {
   op.is_required = op.is_required || op.is_hidden;
   is_resizing_now_ = !shapes.empty() && shapes_written(given, traits) != shapes;
   const bool asks = !op.is_hidden && !traits.is_inplace_view;
-  if (!note_outcome(call, std::move(op), written, memory)) {
+  if (!note_outcome(call, op, written, memory)) {
     return;
   }
   note_draw(std::move(draw), traits);
@@ -161,7 +162,7 @@ StorageIdList FunctionRecorder::note_arguments(const OperatorCall& call, Tape::O
   return memory;
 }
 
-bool FunctionRecorder::note_outcome(const OperatorCall& call, Tape::Operator op,
+bool FunctionRecorder::note_outcome(const OperatorCall& call, Tape::Operator& op,
                                     const std::vector<Written>& written,
                                     const StorageIdList& arguments) {
   const OperatorTraits& traits = call.traits;
@@ -186,7 +187,7 @@ bool FunctionRecorder::note_outcome(const OperatorCall& call, Tape::Operator op,
     tape_.arguments.erase(tape_.arguments.begin() + op.first_argument, tape_.arguments.end());
     return false;
   }
-  push_operator(std::move(op));
+  push_operator(op);
   tape_.for_each_tensor_argument(tape_.operators.back(), [this](const Tape::Tensor& argument) {
     values_[argument.value].is_read = true;
   });

@@ -39,9 +39,9 @@ class FunctionRecorder final : public TapeWriter {
  public:
   // watched: is written by the next interceptor, and numbers the operators. The other arguments are
   // those of TapeWriter.
-  FunctionRecorder(FunctionTape& tape, const WatchedForward& watched,
-                   std::shared_ptr<Policy> policy, const std::string& region, bool preserves_rng,
-                   OperatorInterceptor* next, PolicyRegion* enclosing);
+  FunctionRecorder(FunctionTape& tape, WatchedForward& watched, std::shared_ptr<Policy> policy,
+                   const std::string& region, bool preserves_rng, OperatorInterceptor* next,
+                   PolicyRegion* enclosing);
 
   void intercept(const OperatorCall& call) override;
 
@@ -70,7 +70,7 @@ class FunctionRecorder final : public TapeWriter {
   StorageIdList note_arguments(const OperatorCall& call, Tape::Operator& op);
   void prepare_writes(const OperatorCall& call, Tape::Operator& op, std::vector<Written>& written);
   // Returns whether the operator is on the tape.
-  bool note_outcome(const OperatorCall& call, Tape::Operator op,
+  bool note_outcome(const OperatorCall& call, Tape::Operator& op,
                     const std::vector<Written>& written, const StorageIdList& arguments);
   void note_made(const OperatorCall& call, TapeValueId value, const at::Tensor& tensor) override;
   void note_write(const OperatorCall& call, Written write, const StorageIdList& arguments);

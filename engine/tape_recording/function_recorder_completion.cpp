@@ -9,7 +9,7 @@
 namespace reprise::engine_internal {
 
 void FunctionRecorder::complete(const SlotSet& wanted, bool may_pack, RegionStats* stats) {
-  note_versions();
+  end_recording();
   if (may_pack) {
     end_policy(wanted);
   }
@@ -59,8 +59,7 @@ TapeValueSet FunctionRecorder::needed_at_end(const SlotSet& wanted) const {
 // The region's code may have read, through a pointer, a value that no operator has used and that
 // has been released since.
 void FunctionRecorder::need_dead_ends(TapeValueSet& needed) {
-  values_.for_each_memory([&](StorageId id, const TapeValues::Memory& memory) {
-    const TapeValueId value = memory.current;
+  values_.for_each_memory([&](const MemoryTable::Memory& memory, TapeValueId value) {
     const bool may_be_read = values_[value].bytes > 0;  // batch-norm allocates nothing on the CPU
     if (!may_be_read || values_[value].is_read) {
       return;
@@ -73,7 +72,7 @@ void FunctionRecorder::need_dead_ends(TapeValueSet& needed) {
         (owned != owned_by_others_.end() && owned->second.expired())) {
       needed[value] = true;
       if (enclosing_ != nullptr) {
-        enclosing_->note_read_by_host(id);
+        enclosing_->note_read_by_host(memory.id);
       }
     }
   });
@@ -83,10 +82,10 @@ void FunctionRecorder::need_dead_ends(TapeValueSet& needed) {
 // then each result may be needed. So it may be as a part of a saved tensor, see Note [Parts].
 bool FunctionRecorder::has_hidden_writes(const TapeValueSet& needed) const {
   bool is_any = false;
-  values_.for_each_memory([&](StorageId, const TapeValues::Memory& memory) {
-    const TapeValues::Info& info = values_[memory.current];
-    const TapeOperatorId op = tape_.values[memory.current].op;
-    if (is_any || !needed[memory.current] || op == Tape::kNone) {
+  values_.for_each_memory([&](const MemoryTable::Memory& memory, TapeValueId value) {
+    const TapeValues::Info& info = values_[value];
+    const TapeOperatorId op = tape_.values[value].op;
+    if (is_any || !needed[value] || op == Tape::kNone) {
       return;
     }
     const bool is_unset =

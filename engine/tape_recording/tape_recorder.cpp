@@ -66,9 +66,10 @@ const c10::TensorImpl* object_at(const OperatorCall& call, std::size_t place) {
 
 }  // namespace
 
-TapeRecorder::TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
-                           Options options, OperatorInterceptor* next, PolicyRegion* enclosing)
-    : TapeWriter(tape, std::move(policy), region,
+TapeRecorder::TapeRecorder(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> policy,
+                           const std::string& region, Options options, OperatorInterceptor* next,
+                           PolicyRegion* enclosing)
+    : TapeWriter(tape, memory, std::move(policy), region,
                  {.follows_parameters = options.follows_parameters,
                   .has_frontier = !options.retention->plans()},
                  next, enclosing),
@@ -121,7 +122,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   const auto now = call.arguments();
   const absl::InlinedVector<c10::IValue, 8> arguments(now.begin(), now.end());
   run_next(call);
-  if (commit(call, std::move(op), written, memory)) {
+  if (commit(call, op, written, memory)) {
     note_draw(std::move(draw), traits);
     if (is_planned_) {
       retain_last(call, written);
@@ -266,7 +267,7 @@ bool TapeRecorder::is_unset(const at::Tensor& tensor) const {
   return found != nullptr && values_[found->current].has_unset_parts;
 }
 
-bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
+bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator& op,
                           const std::vector<Written>& written, const StorageIdList& arguments) {
   op.first_made = static_cast<std::uint32_t>(tape_.made.size());
   op.first_write = static_cast<std::uint32_t>(tape_.writes.size());
@@ -280,7 +281,7 @@ bool TapeRecorder::commit(const OperatorCall& call, Tape::Operator op,
     return false;
   }
   note_writes(call, written, /*is_run_again=*/true);
-  push_operator(std::move(op));
+  push_operator(op);
   return true;
 }
 

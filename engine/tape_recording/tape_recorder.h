@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -56,8 +57,9 @@ class TapeRecorder final : public TapeWriter {
 
   // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
   // names.
-  TapeRecorder(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
-               Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
+  TapeRecorder(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> policy,
+               const std::string& region, Options options, OperatorInterceptor* next,
+               PolicyRegion* enclosing);
 
   void intercept(const OperatorCall& call) override;
   // Returns whether parts of the tensor were never set, as in a workspace: its values are
@@ -111,7 +113,7 @@ class TapeRecorder final : public TapeWriter {
   void prepare_refill(const OperatorCall& call, Written& write);
   void prepare_write_outside(const OperatorCall* call, const Written& write, bool is_run_again,
                              bool is_read_by_it);
-  bool commit(const OperatorCall& call, Tape::Operator op, const std::vector<Written>& written,
+  bool commit(const OperatorCall& call, Tape::Operator& op, const std::vector<Written>& written,
               const StorageIdList& arguments);
   void note_lost(const Written& write);
   void note_writes(const OperatorCall& call, const std::vector<Written>& written,

@@ -20,7 +20,7 @@ using Why = Tape::Given::Why;
 
 void TapeRecorder::complete(const SlotSet& alive, bool may_pack, RegionStats* stats) {
   tape_.recomputes_kept = false;
-  note_versions();
+  end_recording();
   if (may_pack) {
     end_policy(alive);
   }

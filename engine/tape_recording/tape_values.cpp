@@ -50,16 +50,12 @@ TapeValueId TapeValues::add(StorageId memory, const at::Tensor& tensor, Tape::Va
   const bool is_storage = is_dense(tensor);
   info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : GeometryId(),
                    .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
-  const auto [known, is_new] =
-      memory_.try_emplace(memory, Memory{id, is_outside, false, weak_storage_of(tensor)});
-  if (!is_new) {
-    known->second.is_others = known->second.is_others_or_outside();
-    known->second.is_outside = is_outside;
-    known->second.current = id;
+  MemoryId number = memory_.find(memory);
+  if (number == Tape::kNone) {
+    number = is_storage ? memory_.add(tensor) : memory_.add_object(tensor);
   }
-  if (!is_storage) {
-    unknown_layouts_.push_back(tensor);
-  }
+  Memory& known = memories_.grow_to(number);
+  known = {id, is_outside, /*is_others=*/known.is_others_or_outside()};
   return id;
 }
 
@@ -78,6 +74,7 @@ TapeValueId TapeValues::add_input(StorageId memory, const at::Tensor& tensor, Wh
     given.kept = KeptResult(tensor);
     given.geometry = info_[id].geometry;
   }
+  info_[id].is_given = true;
   tape_.given.emplace(id, std::move(given));
   outside_.push_back(id);
   return id;
@@ -90,8 +87,9 @@ TapeValueId TapeValues::add_unset(const at::Tensor& tensor) {
   given.why = Why::kUnset;
   given.geometry = tables_.geometry_of(flat(tensor));
   given.device = tensor.device();
-  info_.push_back(
-      {.geometry = given.geometry, .bytes = static_cast<std::int64_t>(tensor.storage().nbytes())});
+  info_.push_back({.is_given = true,
+                   .geometry = given.geometry,
+                   .bytes = static_cast<std::int64_t>(tensor.storage().nbytes())});
   tape_.given.emplace(id, std::move(given));
   return id;
 }
@@ -133,6 +131,7 @@ bool TapeValues::is_in_flight(TapeValueId value) const {
 void TapeValues::keep(TapeValueId value, const at::Tensor& tensor,
                       std::shared_ptr<ActivationStore> store, bool is_in_flight) {
   KeptResult kept(tensor, std::move(store));
+  info_[value].is_given = true;
   const auto [entry, is_new] = tape_.given.try_emplace(value);
   Tape::Given& given = entry->second;
   if (!is_new) {
@@ -185,7 +184,8 @@ bool TapeValues::is_served(TapeOperatorId index) const {
   const Tape::Operator& op = tape_.operators[index];
   bool is_served = op.first_made < op.end_made || op.first_write < op.end_write;
   tape_.for_each_outcome(op, [&](TapeValueId value) {
-    is_served = is_served && (tape_.given.contains(value) || info_[value].is_released);
+    const Info& info = info_[value];
+    is_served = is_served && (info.is_released || (info.is_given && tape_.given.contains(value)));
   });
   return is_served;
 }

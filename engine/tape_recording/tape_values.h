@@ -16,7 +16,8 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "reprise/base/ids/strong_id.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape_recording/saved_frontier.h"
@@ -29,6 +30,7 @@ namespace reprise::engine_internal {
 class TapeValues {
  public:
   struct Info {
+    bool is_given = false;  // or has been: see Tape::Given
     bool is_read = false;
     bool is_read_again = false;  // by an operator that replays run
     bool is_released = false;    // was retained
@@ -54,11 +56,9 @@ class TapeValues {
     bool is_in_transfer = false;  // its write is counted, if at all, when the data arrives
   };
   struct Memory {
-    TapeValueId current;
-    bool is_outside;
-    bool is_others;  // was outside, until the region refilled it
-    // Prevents the reuse of its address. Null for a tensor without a usable storage.
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    TapeValueId current;  // none: the region has not met it
+    bool is_outside = false;
+    bool is_others = false;  // was outside, until the region refilled it
 
     bool is_others_or_outside() const { return is_outside || is_others; }
   };
@@ -68,9 +68,12 @@ class TapeValues {
     bool has_frontier = true;         // see Note [Frontier]
     bool samples_results = true;      // when they are made: see Note [Out of sight]
   };
-  // `tape` and `tables` must outlive this.
-  TapeValues(Tape& tape, TapeTables& tables, Options options)
-      : tape_(tape), tables_(tables), options_(options), frontier_(tape, *this) {}
+  // All must outlive this.
+  TapeValues(Tape& tape, TapeTables& tables, MemoryTable& memory, Options options)
+      : tape_(tape), tables_(tables), memory_(memory), options_(options), frontier_(tape, *this) {}
+
+  // Reserves space for about this many values.
+  void reserve(std::size_t count) { info_.reserve(count); }
 
   // Returns the storage, or, without a usable one, the tensor itself.
   static StorageId key_of(const at::Tensor& tensor);
@@ -80,12 +83,13 @@ class TapeValues {
 
   // Returns null for memory that the region has not met.
   const Memory* find(StorageId memory) const {
-    const auto found = memory_.find(memory);
-    return found == memory_.end() ? nullptr : &found->second;
+    const MemoryId id = memory_.find(memory);
+    return memories_.contains(id) && memories_[id].current != Tape::kNone ? &memories_[id]
+                                                                          : nullptr;
   }
   // Memory that the region has met.
-  bool is_outside(StorageId memory) const { return memory_.at(memory).is_outside; }
-  TapeValueId current(StorageId memory) const { return memory_.at(memory).current; }
+  bool is_outside(StorageId memory) const { return find(memory)->is_outside; }
+  TapeValueId current(StorageId memory) const { return find(memory)->current; }
   bool is_result_of(TapeOperatorId op, StorageId memory) const {
     const Memory* const found = find(memory);
     return found != nullptr && tape_.values[found->current].op == op;
@@ -130,6 +134,9 @@ class TapeValues {
 
   // Returns the tape input of that value; null if it is none.
   Tape::Given* input(TapeValueId value) {
+    if (!info_[value].is_given) {
+      return nullptr;
+    }
     const auto found = tape_.given.find(value);
     return found == tape_.given.end() ? nullptr : &found->second;
   }
@@ -158,10 +165,12 @@ class TapeValues {
   // Returns whether replays are supplied with all that the operator makes and writes.
   bool is_served(TapeOperatorId index) const;
 
-  // Calls `visitor` with each memory that the region has met.
+  // Calls `visitor` with each memory that the region has met, and its present value.
   void for_each_memory(const auto& visitor) const {
-    for (const auto& [id, memory] : memory_) {
-      visitor(id, memory);
+    for (const MemoryId id : memories_.ids()) {
+      if (memories_[id].current != Tape::kNone) {
+        visitor(memory_[id], memories_[id].current);
+      }
     }
   }
 
@@ -172,12 +181,12 @@ class TapeValues {
 
   Tape& tape_;
   TapeTables& tables_;
+  MemoryTable& memory_;
   const Options options_;
-  absl::flat_hash_map<StorageId, Memory> memory_;
+  base_internal::IdVector<MemoryId, Memory> memories_;
   base_internal::IdVector<TapeValueId, Info> info_;
   std::vector<TapeValueId> outside_;
   SavedFrontier frontier_;
-  std::vector<at::Tensor> unknown_layouts_;  // prevents the reuse of their addresses
 };
 
 }  // namespace reprise::engine_internal

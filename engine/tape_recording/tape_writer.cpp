@@ -18,16 +18,24 @@ using Why = Tape::Given::Why;
 
 }  // namespace
 
-TapeWriter::TapeWriter(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
-                       TapeValues::Options options, OperatorInterceptor* next,
-                       PolicyRegion* enclosing)
+constinit thread_local base_internal::SizeHint TapeWriter::t_operators_;
+constinit thread_local base_internal::SizeHint TapeWriter::t_values_;
+
+TapeWriter::TapeWriter(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> policy,
+                       const std::string& region, TapeValues::Options options,
+                       OperatorInterceptor* next, PolicyRegion* enclosing)
     : ChainedInterceptor(next),
       tape_(tape),
       tables_(tape),
-      values_(tape, tables_, options),
+      values_(tape, tables_, memory, options),
       pending_writes_(tape, values_),
       policy_region_(std::move(policy), region, *this, enclosing),
-      backward_(hooks_internal::current_backward()) {}
+      backward_(hooks_internal::current_backward()) {
+  t_operators_.reserve(tape_.operators);
+  t_values_.reserve(tape_.values);
+  t_values_.reserve(tape_.made);
+  values_.reserve(tape_.values.capacity());
+}
 
 void TapeWriter::note_versions() {
   settle();
@@ -40,6 +48,12 @@ void TapeWriter::end_policy(const SlotSet& alive) {
     return values_[value].may_keep && !values_[value].is_constant;
   };
   policy_region_.end([&] { return trace_of_tape(tape_, alive, may_keep); });
+}
+
+void TapeWriter::end_recording() {
+  note_versions();
+  t_operators_.complete(tape_.operators);
+  t_values_.complete(tape_.values);
 }
 
 void TapeWriter::note_final_versions() {
@@ -72,10 +86,10 @@ void TapeWriter::note_draw(std::optional<RandomDraw> draw, const OperatorTraits&
   }
 }
 
-void TapeWriter::push_operator(Tape::Operator op) {
-  op.end_made = static_cast<std::uint32_t>(tape_.made.size());
-  op.end_write = static_cast<std::uint32_t>(tape_.writes.size());
-  tape_.operators.push_back(std::move(op));
+void TapeWriter::push_operator(const Tape::Operator& op) {
+  tape_.operators.push_back(op);
+  tape_.operators.back().end_made = static_cast<std::uint32_t>(tape_.made.size());
+  tape_.operators.back().end_write = static_cast<std::uint32_t>(tape_.writes.size());
 }
 
 void TapeWriter::note_results(const OperatorCall& call, const StorageIdList& arguments) {

@@ -17,7 +17,9 @@
 #include <thread>
 #include <vector>
 
+#include "reprise/base/threading/size_hint.h"
 #include "reprise/engine/operators/chained_interceptor.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -33,10 +35,11 @@ namespace reprise::engine_internal {
 // Base of the two recorders. Lives as long as forward, on its thread.
 class TapeWriter : public ChainedInterceptor, public DecisionTarget {
  public:
-  // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
-  // names.
-  TapeWriter(Tape& tape, std::shared_ptr<Policy> policy, const std::string& region,
-             TapeValues::Options options, OperatorInterceptor* next, PolicyRegion* enclosing);
+  // memory: numbers it. next: the interceptor further out, or null. All must outlive this, as must
+  // those that PolicyRegion names.
+  TapeWriter(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> policy,
+             const std::string& region, TapeValues::Options options, OperatorInterceptor* next,
+             PolicyRegion* enclosing);
 
   PolicyRegion& policy_region() { return policy_region_; }
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
@@ -62,6 +65,8 @@ class TapeWriter : public ChainedInterceptor, public DecisionTarget {
 
   // The last operator has returned, and autograd has counted its writes.
   void note_versions();
+  // Forward has ended, and the tape has all operators.
+  void end_recording();
   // The tape has seen each write of the region, so an unknown version has been counted without a
   // write, as by mark_dirty().
   void note_final_versions();
@@ -79,7 +84,7 @@ class TapeWriter : public ChainedInterceptor, public DecisionTarget {
                          const at::Tensor& /*tensor*/) {}
   void note_write_inside(const OperatorCall& call, const Written& write);
   // Ends the operator: its range of results and writes.
-  void push_operator(Tape::Operator op);
+  void push_operator(const Tape::Operator& op);
   // Adds the draw of the operator that has run, and is on the tape, if it has drawn.
   void note_draw(std::optional<RandomDraw> draw, const OperatorTraits& traits);
   std::optional<RandomDraw> begin_draw(const OperatorCall& call, bool preserves_rng);
@@ -111,6 +116,9 @@ class TapeWriter : public ChainedInterceptor, public DecisionTarget {
   std::vector<Written> targets_now_;
 
  private:
+  static constinit thread_local base_internal::SizeHint t_operators_;
+  static constinit thread_local base_internal::SizeHint t_values_;
+
   Decision decision_of(TapeOperatorId index);
   static bool stays_factorys(const TapeValues::Info& before, const TapeValues::Info& now,
                              const at::Tensor& written);

@@ -220,7 +220,7 @@ class TapeRecomputation::Recording final : public ForwardRecording {
  public:
   Recording(TapeRecomputation& owner, std::shared_ptr<Policy> policy, PolicyRegion* enclosing)
       : owner_(owner),
-        recorder_(owner.tape_, std::move(policy), owner.record_.name, owner.options_,
+        recorder_(owner.tape_, memory_, std::move(policy), owner.record_.name, owner.options_,
                   InterceptionScope::current(), enclosing),
         recording_(std::in_place, &recorder_) {
     owner.recorder_ = &recorder_;
@@ -234,6 +234,7 @@ class TapeRecomputation::Recording final : public ForwardRecording {
 
  private:
   TapeRecomputation& owner_;
+  MemoryTable memory_;
   TapeRecorder recorder_;
   std::optional<InterceptionScope> recording_;
 };

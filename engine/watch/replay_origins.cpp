@@ -12,7 +12,9 @@ std::uint32_t ReplayOrigins::add(std::string description, Forbids forbids) {
   strictest_ = std::min(strictest_, forbids);
   descriptions_.push_back(std::move(description));
   const auto index = static_cast<std::uint32_t>(descriptions_.size() - 1);
-  return static_cast<std::uint32_t>(forbids) * kOrigins + index;
+  const std::uint32_t origin = static_cast<std::uint32_t>(forbids) * kOrigins + index;
+  first_stale_ = is_stale(origin) ? std::min(first_stale_, origin) : first_stale_;
+  return origin;
 }
 
 void StaleSlots::note_unused(std::span<const StorageId> memory) {

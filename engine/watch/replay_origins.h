@@ -39,6 +39,8 @@ class ReplayOrigins {
   static Forbids forbids(std::uint32_t origin) { return static_cast<Forbids>(origin / kOrigins); }
   // Returns whether the tensor depends on a changed value: see StaleSlots. False without an origin.
   static bool is_stale(std::uint32_t origin) { return origin < kOrigins; }
+  // Returns the first origin that is_stale(), or ProvenanceMap::kNone.
+  std::uint32_t first_stale() const { return first_stale_; }
   // Returns whether any origin forbids at least that.
   bool has(Forbids forbids) const { return strictest_ <= forbids; }
 
@@ -47,6 +49,7 @@ class ReplayOrigins {
 
   std::vector<std::string> descriptions_;
   Forbids strictest_ = Forbids::kNothing;
+  std::uint32_t first_stale_ = ProvenanceMap::kNone;
 };
 
 // Saved tensors that depend on a value that has been modified since forward read it, by the region

@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/outside/replay_memory.h"
 #include "reprise/engine/watch/replay_origins.h"
 #include "reprise/engine/watch/watched_forward.h"
@@ -30,12 +31,13 @@ class ReplayWatch final : public OperatorInterceptor {
  public:
   // All must outlive this. checks_outside: false if tensors from outside may have changed.
   // preserves_rng: generators must be in forward's state after each operator, and are restored.
-  ReplayWatch(const WatchedForward& forward, ReplayMemory& memory, bool checks_outside,
-              bool preserves_rng)
+  ReplayWatch(const WatchedForward& forward, MemoryTable& table, ReplayMemory& memory,
+              bool checks_outside, bool preserves_rng)
       : forward_(forward),
         memory_(memory),
         checks_outside_(checks_outside),
         preserves_rng_(preserves_rng),
+        made_(table),
         inputs_(forward.input_samples) {
     if (forward.inside_samples != nullptr) {
       inside_.emplace(*forward.inside_samples);

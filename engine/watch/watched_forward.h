@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -26,8 +27,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/checks/fingerprint.h"
 #include "reprise/engine/checks/provenance.h"
-#include "reprise/engine/operators/chained_interceptor.h"
-#include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/operators/uncounted_writes.h"
 #include "reprise/engine/outside/assigned_data.h"
@@ -114,6 +114,8 @@ class WatchedForward {
 
   // Forward has ended.
   void complete();
+  // Returns the numbers of the memory that forward has met. Until it has ended.
+  MemoryTable& memory() { return *memory_; }
   // Returns the origin of a tensor that forward saves now; unknown on other threads.
   SlotProvenance of_slot(const at::Tensor& tensor) const;
   // Returns the origin of memory that the region has made and that still has owners; null for
@@ -125,7 +127,7 @@ class WatchedForward {
   // forward's while forward runs.
   std::optional<AssignedData::Guard> guard_assigned() const;
   // Returns the storages that the region has written or made, and that have no bytes now.
-  std::vector<StorageId> freed() const;
+  std::vector<MemoryTable::WeakStorage> freed() const;
 
   std::vector<Operator> operators;
   std::vector<Read> reads;
@@ -155,7 +157,7 @@ class WatchedForward {
  private:
   friend class ForwardWatch;
 
-  absl::flat_hash_map<StorageId, ProvenanceMap::Entry> left_;  // when forward has ended
+  absl::flat_hash_map<StorageId, ProvenanceMap::LeftOver> left_;  // when forward has ended
 
   bool is_on_its_thread() const { return std::this_thread::get_id() == thread_; }
   // Returns whether a replay may have another tensor in place of this one: one of both below.
@@ -172,33 +174,10 @@ class WatchedForward {
   AssignedData assigned_;
   bool has_wrappers_ = false;
   const std::uint64_t first_node_;  // the sequence number of the first node of its graph
-  ProvenanceMap made_;              // in forward
-  WrappedWrites writes_;            // likewise
+  std::optional<MemoryTable> memory_{std::in_place};                 // in forward
+  ProvenanceMap made_{*memory_};                                     // likewise
+  WrappedWrites writes_;                                             // likewise
   absl::flat_hash_map<StorageId, std::uint32_t> number_of_outside_;  // likewise
-};
-
-// Writes the record, while forward runs.
-class ForwardWatch final : public ChainedInterceptor {
- public:
-  // outer: the next interceptor further out, or null.
-  ForwardWatch(WatchedForward& forward, OperatorInterceptor* outer)
-      : ChainedInterceptor(outer), forward_(forward) {}
-
-  void intercept(const OperatorCall& call) override;
-  void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance) override;
-
- private:
-  void intercept_hidden(const OperatorCall& call);
-  void note_reads(const OperatorCall& call, const ProvenanceMap::Call& described);
-  // See OperatorInterceptor::state_before(): the present contents as well.
-  at::Tensor contents_before(const OperatorCall& call, const at::Tensor& argument);
-  void note_targets(const OperatorCall& call);
-  void note_befores(const OperatorCall& call);
-  void note_statistics(const OperatorCall& call);
-  void note_generator(const at::Generator& generator);
-  bool is_outside(const at::Tensor& tensor) const;
-
-  WatchedForward& forward_;
 };
 
 }  // namespace reprise::engine_internal

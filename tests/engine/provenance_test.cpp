@@ -4,6 +4,7 @@
 // A function region's recomputation is compared with its forward by operators: other numbers, other
 // tensors and another order are errors where something saved depends on them, and nothing else is.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
 #include "reprise/engine/errors.h"
 #include "reprise/engine/policy_bypass.h"
@@ -45,6 +46,22 @@ TEST_F(ProvenanceTest, AnotherNumberIsAnErrorThatNamesTheOperator) {
               ThrowsMessage<DeterminismError>(
                   AllOf(HasSubstr("region 'block'"), HasSubstr("recomputed otherwise"),
                         HasSubstr("operator 1 of the recomputation, aten::mul.Scalar"))));
+}
+
+// Otherwise what is made from them again would hold the values of another member, without an error.
+TEST_F(ProvenanceTest, TensorsOfOpaqueLayoutsAreAsStaleAsTheirSources) {
+  if (!at::hasMKLDNN()) {
+    GTEST_SKIP() << "LibTorch is built without MKL-DNN";
+  }
+  const auto members =
+      std::make_shared<std::pair<at::Tensor, at::Tensor>>(torch::randn({4}), torch::randn({4}));
+  const auto fn = [members](const at::Tensor& x) {
+    const at::Tensor y = x * (members->first + 1);
+    std::swap(members->first, members->second);
+    return y.to_mkldnn().relu().to_dense().exp();
+  };
+  EXPECT_THAT(backward_of({}, fn), ThrowsMessage<MutationError>(
+                                       HasSubstr("in other memory than the tensor that forward")));
 }
 
 // _foreach_mul_() returns nothing.

@@ -29,6 +29,16 @@ std::vector<SlotId> slots_of(const StaleSlots& stale) {
   return slots;
 }
 
+TEST(ReplayOriginsTest, KnowsTheFirstStaleOne) {
+  ReplayOrigins origins;
+  EXPECT_EQ(origins.first_stale(), ProvenanceMap::kNone);
+  origins.add("a member", Forbids::kKeep);
+  EXPECT_EQ(origins.first_stale(), ProvenanceMap::kNone);
+  const std::uint32_t first = origins.add("a changed buffer", Forbids::kSave);
+  origins.add("another one", Forbids::kSave);
+  EXPECT_EQ(origins.first_stale(), first);
+}
+
 TEST(ReplayOriginsTest, OrderByStrictnessBeforeTheOrderOfTheirAddition) {
   ReplayOrigins origins;
   const std::uint32_t nothing = origins.add("another operator");

@@ -21,9 +21,16 @@ PolicyHolder by_bits(std::uint64_t bits) {
   };
 }
 
-class SelectiveTest : public ConformanceTest {};
+class SelectiveTest : public ConformanceTest, public ::testing::WithParamInterface<ReplayMode> {
+ protected:
+  static CheckpointOptions in_form(PolicyHolder policy) {
+    return {.policy = std::move(policy), .replay = GetParam()};
+  }
+};
 
-TEST_F(SelectiveTest, RandomOperatorsAreExactWhicheverAreKept) {
+class SelectiveFunctionTest : public ConformanceTest {};
+
+TEST_P(SelectiveTest, RandomOperatorsAreExactWhicheverAreKept) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor a = torch::dropout(t.sin(), 0.5, true);
     const at::Tensor b = a * at::rand_like(a);
@@ -34,7 +41,7 @@ TEST_F(SelectiveTest, RandomOperatorsAreExactWhicheverAreKept) {
   const Tensors expected = gradients(code(x), {x});
   for (std::uint64_t bits = 0; bits < 256; ++bits) {
     torch::manual_seed(9);
-    const at::Tensor y = checkpoint({.policy = by_bits(bits)}, code, x);
+    const at::Tensor y = checkpoint(in_form(by_bits(bits)), code, x);
     const at::Tensor generator = cpu_generator_state();
     torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true);
     expect_same_bits(gradients(y, {x}), expected);
@@ -43,7 +50,7 @@ TEST_F(SelectiveTest, RandomOperatorsAreExactWhicheverAreKept) {
 }
 
 // The products are kept, and the relus save their own results: both at once would be twice as much.
-TEST_F(SelectiveTest, ReleasesKeptResultsAsTheLastReplayUsesThem) {
+TEST_P(SelectiveTest, ReleasesKeptResultsAsTheLastReplayUsesThem) {
   constexpr int kLayers = 8;
   const at::Tensor w = torch::randn({32, 32});
   const auto code = [w](const at::Tensor& t) {
@@ -56,20 +63,25 @@ TEST_F(SelectiveTest, ReleasesKeptResultsAsTheLastReplayUsesThem) {
   };
   const at::Tensor x = leaf({32, 32});
   const Tensors expected = gradients(code(x), {x});
-  const at::Tensor loss = checkpoint({.policy = policies::save_matmuls()}, code, x).sum();
+  const at::Tensor loss = checkpoint(in_form(policies::save_matmuls()), code, x).sum();
   const auto peak_of_backward = [&](bool keeps_graph) {
     const std::int64_t before = live_cpu_bytes();
     reset_peak_cpu_memory();
     expect_same_bits(torch::autograd::grad({loss}, {x}, {}, keeps_graph), expected);
     return (cpu_memory().peak_bytes - before) / static_cast<std::int64_t>(x.nbytes());
   };
+  if (GetParam() == ReplayMode::kTape) {  // computes one layer at a time
+    EXPECT_EQ(peak_of_backward(/*keeps_graph=*/true), 6);
+    EXPECT_EQ(peak_of_backward(/*keeps_graph=*/false), 6);
+    return;
+  }
   const std::int64_t with_graph = peak_of_backward(/*keeps_graph=*/true);
   EXPECT_EQ(with_graph, 2 * kLayers + 4);
   // At the peak, the last layer's replay has yet to take the result.
   EXPECT_EQ(peak_of_backward(/*keeps_graph=*/false), with_graph - (kLayers - 1));
 }
 
-TEST_F(SelectiveTest, SavingEverythingKeepsNoMoreThanAutogradWould) {
+TEST_P(SelectiveTest, SavingEverythingKeepsNoMoreThanAutogradWould) {
   const auto code = [](const at::Tensor& t) {
     return ((t.sin() + 1).exp() * 2 - 3).sigmoid().reshape({64, 16}).add(1).tanh();
   };
@@ -82,12 +94,11 @@ TEST_F(SelectiveTest, SavingEverythingKeepsNoMoreThanAutogradWould) {
     return bytes;
   };
   const std::int64_t plain = kept([&] { return code(x); });
-  EXPECT_EQ(kept([&] { return checkpoint({.policy = policies::save_everything()}, code, x); }),
-            plain);
+  EXPECT_EQ(kept([&] { return checkpoint(in_form(policies::save_everything()), code, x); }), plain);
 }
 
 // Results that nothing needs are released while forward runs.
-TEST_F(SelectiveTest, SavingEverythingPeaksAsAutogradDoes) {
+TEST_P(SelectiveTest, SavingEverythingPeaksAsAutogradDoes) {
   const at::Tensor w = torch::randn({32, 32});
   const auto code = [w](const at::Tensor& t) {
     at::Tensor h = t;
@@ -107,31 +118,26 @@ TEST_F(SelectiveTest, SavingEverythingPeaksAsAutogradDoes) {
     return peak / static_cast<std::int64_t>(x.nbytes());
   };
   const std::int64_t plain = peak_of([&] { return code(x); });
-  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
-    const CheckpointOptions options{.policy = policies::save_everything(), .replay = replay};
-    EXPECT_EQ(peak_of([&] { return checkpoint(options, code, x); }), plain);
-  }
+  EXPECT_EQ(peak_of([&] { return checkpoint(in_form(policies::save_everything()), code, x); }),
+            plain);
 }
 
 // Of a convolution, a batch norm and a relu autograd does not save the second one's result.
-TEST_F(SelectiveTest, SavingEverythingKeepsNoResultOfABatchNorm) {
+TEST_P(SelectiveTest, SavingEverythingKeepsNoResultOfABatchNorm) {
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(4, 4, 3).padding(1));
   torch::nn::BatchNorm2d norm(4);
   auto code = [conv, norm](const at::Tensor& t) mutable { return at::relu(norm(conv(t))); };
   const at::Tensor x = leaf({2, 4, 16, 16});
-  for (const ReplayMode replay : {ReplayMode::kFunction, ReplayMode::kTape}) {
-    code(x).sum().backward();  // allocates gradients
-    const std::int64_t before = live_cpu_bytes();
-    const at::Tensor y =
-        checkpoint({.policy = policies::save_everything(), .replay = replay}, code, x);
-    const auto units = (live_cpu_bytes() - before) / static_cast<std::int64_t>(x.nbytes());
-    EXPECT_EQ(units, 2);
-    y.sum().backward();
-  }
+  code(x).sum().backward();  // allocates gradients
+  const std::int64_t before = live_cpu_bytes();
+  const at::Tensor y = checkpoint(in_form(policies::save_everything()), code, x);
+  const auto units = (live_cpu_bytes() - before) / static_cast<std::int64_t>(x.nbytes());
+  EXPECT_EQ(units, 2);
+  y.sum().backward();
 }
 
 // So it is where results are looked at through views, as between the heads of attention.
-TEST_F(SelectiveTest, AsksForNoViews) {
+TEST_P(SelectiveTest, AsksForNoViews) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor sum = (t + 1).view({2, 64, 8}).transpose(0, 1) + 2;
     return sum.reshape({1024}).view({32, 32}).mm(t.sin().add_(1).t());
@@ -145,17 +151,16 @@ TEST_F(SelectiveTest, AsksForNoViews) {
     return bytes;
   };
   const std::int64_t plain = kept([&] { return code(x); });
-  EXPECT_EQ(kept([&] { return checkpoint({.policy = policies::save_everything()}, code, x); }),
-            plain);
+  EXPECT_EQ(kept([&] { return checkpoint(in_form(policies::save_everything()), code, x); }), plain);
 }
 
-TEST_F(SelectiveTest, ComputesNoUnneededResults) {
+TEST_P(SelectiveTest, ComputesNoUnneededResults) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor statistic = t.detach().mm(t.detach()).sum();  // no gradient depends on it
     return std::make_tuple(t.sin().exp().tanh(), statistic);
   };
   const at::Tensor x = leaf({8, 8});
-  const auto [y, statistic] = checkpoint({.policy = policies::save_nothing()}, code, x);
+  const auto [y, statistic] = checkpoint(in_form(policies::save_nothing()), code, x);
   const Tensors expected = gradients(std::get<0>(code(x)), {x});
   const KernelCounter kernels;
   expect_same_bits(gradients(y, {x}), expected);
@@ -163,12 +168,12 @@ TEST_F(SelectiveTest, ComputesNoUnneededResults) {
   EXPECT_EQ(kernels.count("aten::mm"), 0U);
 }
 
-TEST_F(SelectiveTest, KeptBytesAreWhatThePolicySaid) {
+TEST_P(SelectiveTest, KeptBytesAreWhatThePolicySaid) {
   const at::Tensor x = leaf({16, 16});
   const std::int64_t before = live_cpu_bytes();
   {
     const at::Tensor y = checkpoint(
-        {.policy = policies::save_operators({"aten::mm"})},
+        in_form(policies::save_operators({"aten::mm"})),
         [](const at::Tensor& t) { return t.sin().mm(t).sin().mm(t).sin().sum(); }, x);
     EXPECT_EQ(live_cpu_bytes() - before, 2 * 16 * 16 * 4 + 4);
     y.backward();
@@ -176,7 +181,7 @@ TEST_F(SelectiveTest, KeptBytesAreWhatThePolicySaid) {
   }
 }
 
-TEST_F(SelectiveTest, PassesInputsToALaunchedKernel) {
+TEST_P(SelectiveTest, PassesInputsToALaunchedKernel) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor input = t.detach().sin().contiguous();
     const at::Tensor output = at::empty_like(input);
@@ -188,11 +193,11 @@ TEST_F(SelectiveTest, PassesInputsToALaunchedKernel) {
   const at::Tensor x = leaf({16});
   const Tensors expected = gradients(code(x), {x});
   for (const PolicyHolder& policy : {policies::save_everything(), policies::save_nothing()}) {
-    expect_same_bits(gradients(checkpoint({.policy = policy}, code, x), {x}), expected);
+    expect_same_bits(gradients(checkpoint(in_form(policy), code, x), {x}), expected);
   }
 }
 
-TEST_F(SelectiveTest, NestedRegionsFollowTheirOwnPolicies) {
+TEST_P(SelectiveTest, NestedRegionsFollowTheirOwnPolicies) {
   const auto inner = [](const at::Tensor& t) {
     return torch::dropout(t.sin().mm(t), 0.5, true).exp();
   };
@@ -204,16 +209,16 @@ TEST_F(SelectiveTest, NestedRegionsFollowTheirOwnPolicies) {
     for (const PolicyHolder& inner_policy : {PolicyHolder(), policies::save_matmuls()}) {
       torch::manual_seed(2);
       const auto outer = [&](const at::Tensor& t) {
-        const CheckpointOptions options{.policy = inner_policy};
+        const CheckpointOptions options = in_form(inner_policy);
         return checkpoint(options, inner, checkpoint(options, inner, t).cos()).sin();
       };
-      const at::Tensor y = checkpoint({.policy = by_bits(outer_bits * 37)}, outer, x);
+      const at::Tensor y = checkpoint(in_form(by_bits(outer_bits * 37)), outer, x);
       expect_same_bits(gradients(y, {x}), expected);
     }
   }
 }
 
-TEST_F(SelectiveTest, BackwardInsideTheRegionIsRight) {
+TEST_P(SelectiveTest, BackwardInsideTheRegionIsRight) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor y = t.sin().exp();
     const at::Tensor g = torch::autograd::grad({y.sum()}, {t}, {}, true, /*create_graph=*/true)[0];
@@ -222,12 +227,12 @@ TEST_F(SelectiveTest, BackwardInsideTheRegionIsRight) {
   const at::Tensor x = leaf({4});
   const Tensors expected = gradients(code(x), {x});
   for (std::uint64_t bits = 0; bits < 32; ++bits) {
-    expect_same_bits(gradients(checkpoint({.policy = by_bits(bits * 41)}, code, x), {x}), expected);
+    expect_same_bits(gradients(checkpoint(in_form(by_bits(bits * 41)), code, x), {x}), expected);
   }
 }
 
 // It asks for the results kept so far, and forward continues.
-TEST_F(SelectiveTest, AllowsBackwardInsideTheRegionToFreeItsGraph) {
+TEST_P(SelectiveTest, AllowsBackwardInsideTheRegionToFreeItsGraph) {
   const auto code = [](const at::Tensor& t) {
     const at::Tensor leaf = t.detach().requires_grad_();
     const at::Tensor g = torch::autograd::grad({leaf.sin().exp().sum()}, {leaf})[0];
@@ -236,13 +241,13 @@ TEST_F(SelectiveTest, AllowsBackwardInsideTheRegionToFreeItsGraph) {
   const at::Tensor x = leaf({4, 4});
   const Tensors expected = gradients(code(x), {x});
   for (std::uint64_t bits = 0; bits < 64; ++bits) {
-    expect_same_bits(gradients(checkpoint({.policy = by_bits(bits * 41)}, code, x), {x}), expected);
+    expect_same_bits(gradients(checkpoint(in_form(by_bits(bits * 41)), code, x), {x}), expected);
   }
 }
 
 // A linear layer on three dimensions adds its bias in place, through a view that its schema does
 // not declare.
-TEST_F(SelectiveTest, KeepsResultsWithABiasAddedInPlace) {
+TEST_P(SelectiveTest, KeepsResultsWithABiasAddedInPlace) {
   torch::manual_seed(1);
   torch::nn::Linear linear(4, 4);
   const at::Tensor x = leaf({2, 3, 4});
@@ -253,12 +258,13 @@ TEST_F(SelectiveTest, KeepsResultsWithABiasAddedInPlace) {
   for (const PolicyHolder& policy :
        {policies::save_matmuls(), policies::every_nth_matmul(2), policies::save_everything(),
         policies::save_operators({"aten::add_.Tensor"}), by_bits(0x5a5a)}) {
-    const at::Tensor y = checkpoint({.policy = policy}, code, x);
+    const at::Tensor y = checkpoint(in_form(policy), code, x);
     expect_same_bits(gradients(y, {x, linear->weight, linear->bias}), expected);
   }
 }
 
-TEST_F(SelectiveTest, RetryAfterAnExceptionIsRight) {
+// Tape replays run no code of the region.
+TEST_F(SelectiveFunctionTest, RetryAfterAnExceptionIsRight) {
   bool fail = true;
   const at::Tensor x = leaf({4, 4});
   const at::Tensor y = checkpoint(
@@ -277,7 +283,7 @@ TEST_F(SelectiveTest, RetryAfterAnExceptionIsRight) {
   expect_same_bits(gradients(y, {x}), gradients(x.sin().mm(x).exp().mm(x).sin(), {x}));
 }
 
-TEST_F(SelectiveTest, BatchNormIsUpdatedOnceWhetherKeptOrNot) {
+TEST_P(SelectiveTest, BatchNormIsUpdatedOnceWhetherKeptOrNot) {
   for (std::uint64_t bits = 0; bits < 16; ++bits) {
     torch::manual_seed(1);
     torch::nn::BatchNorm2d norm(4);
@@ -287,7 +293,7 @@ TEST_F(SelectiveTest, BatchNormIsUpdatedOnceWhetherKeptOrNot) {
       return torch::relu(m(t.sin())).exp();
     };
     const at::Tensor y = checkpoint(
-        {.policy = by_bits(bits)}, [&](const at::Tensor& t) { return code(norm, t); }, x);
+        in_form(by_bits(bits)), [&](const at::Tensor& t) { return code(norm, t); }, x);
     const Tensors got = gradients(y, {x, norm->weight});
     expect_same_bits(got, gradients(code(same, x), {x, same->weight}));
     expect_same_bits(norm->buffers(), same->buffers());
@@ -359,7 +365,7 @@ std::int64_t kept_by_policy(const MemoryReport& report) {
   return bytes;
 }
 
-TEST_F(SelectiveTest, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
+TEST_P(SelectiveTest, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const at::Tensor x = leaf({4, 4});
     const at::Tensor w = leaf({4, 4});
@@ -374,7 +380,7 @@ TEST_F(SelectiveTest, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
       torch::manual_seed(4);
       const MemoryReportGuard collecting;
       const std::int64_t before = live_cpu_bytes();
-      const at::Tensor y = checkpoint({.policy = by_bits(random())}, code, x, w);
+      const at::Tensor y = checkpoint(in_form(by_bits(random())), code, x, w);
       EXPECT_EQ(live_cpu_bytes() - before, kept_by_policy(memory_report()) + 4 * 4 * 4);  // and y
       if (policy % 2 == 1) {
         torch::autograd::grad({y.sum()}, {x, w}, {}, /*retain_graph=*/true);
@@ -385,7 +391,7 @@ TEST_F(SelectiveTest, ProgramsMadeUpAtRandomAreAsWithoutRegions) {
 }
 
 // The policy insists on results and on the writes to them, too.
-TEST_F(SelectiveTest, MutationErrorLeavesNothingBehind) {
+TEST_P(SelectiveTest, MutationErrorLeavesNothingBehind) {
   int errors = 0;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const at::Tensor x = leaf({4, 4});
@@ -399,12 +405,11 @@ TEST_F(SelectiveTest, MutationErrorLeavesNothingBehind) {
     torch::manual_seed(4);
     const Tensors expected = torch::autograd::grad({code(x, w).sum()}, {x, w});
     torch::manual_seed(4);
-    const at::Tensor y = checkpoint({.policy =
-                                         [](const PolicyContext& context) {
-                                           return context.op().ends_with("_")
-                                                      ? CheckpointPolicy::MUST_RECOMPUTE
-                                                      : CheckpointPolicy::MUST_SAVE;
-                                         }},
+    const at::Tensor y = checkpoint(in_form([](const PolicyContext& context) {
+                                      return context.op().ends_with("_")
+                                                 ? CheckpointPolicy::MUST_RECOMPUTE
+                                                 : CheckpointPolicy::MUST_SAVE;
+                                    }),
                                     code, x, w);
     expect_same_bits(torch::autograd::grad({y.sum()}, {x, w}, {}, /*retain_graph=*/true), expected);
     kept.add_(1);
@@ -422,6 +427,12 @@ TEST_F(SelectiveTest, MutationErrorLeavesNothingBehind) {
   gradients(x.sin(),
             {x});  // a backward that failed leaves nodes in the thread's queue until the next
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, SelectiveTest,
+                         ::testing::Values(ReplayMode::kFunction, ReplayMode::kTape),
+                         [](const auto& form) {
+                           return form.param == ReplayMode::kTape ? "Tape" : "Function";
+                         });
 
 }  // namespace
 }  // namespace reprise::testing::selective_test

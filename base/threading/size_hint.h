@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The size of the last vector of its kind on a thread, so that the next one, which is mostly as
+// large, need not grow.
+#ifndef REPRISE_BASE_THREADING_SIZE_HINT_H_
+#define REPRISE_BASE_THREADING_SIZE_HINT_H_
+
+#include <algorithm>
+#include <cstddef>
+
+namespace reprise::base_internal {
+
+// A constinit thread_local variable.
+class SizeHint {
+ public:
+  void reserve(auto& vector) const { vector.reserve(std::min(last_, kMost)); }
+  // The vector does not grow any more.
+  void complete(auto& vector) {
+    last_ = vector.size();
+    vector.shrink_to_fit();
+  }
+
+ private:
+  static constexpr std::size_t kMost = 256;
+  std::size_t last_ = 0;
+};
+
+}  // namespace reprise::base_internal
+
+#endif  // REPRISE_BASE_THREADING_SIZE_HINT_H_
