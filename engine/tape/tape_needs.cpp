@@ -69,6 +69,24 @@ void drop_unused_constants(Tape& tape) {
   tape.constants = std::move(used);
 }
 
+// Reserves exactly the space that the needed operators take.
+void reserve_for(Tape& kept, const Tape& tape, const TapeOperatorSet& needed) {
+  std::size_t operators = 0, arguments = 0, made = 0, writes = 0;
+  for (const TapeOperatorId index : tape.operators.ids()) {
+    if (needed[index]) {
+      const Tape::Operator& op = tape.operators[index];
+      ++operators;
+      arguments += op.end_argument - op.first_argument;
+      made += op.end_made - op.first_made;
+      writes += op.end_write - op.first_write;
+    }
+  }
+  kept.operators.reserve(operators);
+  kept.arguments.reserve(arguments);
+  kept.made.reserve(made);
+  kept.writes.reserve(writes);
+}
+
 }  // namespace
 
 TapeOperatorSet needed_operators(const Tape& tape, TapeValueSet& needed, IsAvailable is_available,
@@ -142,9 +160,7 @@ void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {
   };
   // Not in place: an operator that runs inside another one stands before that, its arguments
   // behind.
-  kept.operators.reserve(tape.operators.size());
-  kept.arguments.reserve(tape.arguments.size());
-  kept.made.reserve(tape.made.size());
+  reserve_for(kept, tape, needed);
   for (const TapeOperatorId index : tape.operators.ids()) {
     if (!needed[index]) {
       continue;
@@ -163,14 +179,10 @@ void drop_operators_but(Tape& tape, const TapeOperatorSet& needed) {
   for (Tape::Value& value : tape.values) {
     value.op = value.op == Tape::kNone ? TapeOperatorId() : ids[value.op];
   }
-  const auto replace = [](auto& all, auto& by) {
-    by.shrink_to_fit();
-    all = std::move(by);
-  };
-  replace(tape.operators, kept.operators);
-  replace(tape.arguments, kept.arguments);
-  replace(tape.made, kept.made);
-  replace(tape.writes, kept.writes);
+  tape.operators = std::move(kept.operators);
+  tape.arguments = std::move(kept.arguments);
+  tape.made = std::move(kept.made);
+  tape.writes = std::move(kept.writes);
   tape.random = std::move(kept.random);
   tape.values.shrink_to_fit();
   tape.geometries.shrink_to_fit();
