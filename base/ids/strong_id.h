@@ -98,7 +98,7 @@ class IdVector : private Vector {
   bool contains(Id id) const { return id.number() < size(); }
   Id last_id() const { return Id(size() - 1); }
   Id next_id() const { return Id(size()); }  // of the element that is appended next
-  // Returns that element, after appending default ones up to it.
+  // Returns the element, after appending default elements up to it.
   decltype(auto) grow_to(Id id) {
     while (!contains(id)) {
       this->emplace_back();

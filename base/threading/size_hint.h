@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// The size of the last vector of its kind on a thread, so that the next one, which is mostly as
-// large, need not grow.
+// Remembers the size of a thread's last vector, and reserves as much for the next vector, which is
+// mostly as large.
 #ifndef REPRISE_BASE_THREADING_SIZE_HINT_H_
 #define REPRISE_BASE_THREADING_SIZE_HINT_H_
 

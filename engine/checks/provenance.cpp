@@ -66,12 +66,10 @@ ProvenanceMap::ProvenanceMap(MemoryTable& memory) : memory_(&memory), buffers_(t
 ProvenanceMap::~ProvenanceMap() { release(); }
 
 void ProvenanceMap::release() {
-  constexpr std::size_t kMost = 1024;  // some 50 kB
   memory_ = nullptr;
-  if (buffers_ != nullptr && buffers_->entries.capacity() <= kMost) {
+  if (buffers_ != nullptr) {
     t_spare_.put(std::move(buffers_));
   }
-  buffers_.reset();
 }
 
 ProvenanceMap::Entry* ProvenanceMap::entry_of(StorageId memory) const {
@@ -253,18 +251,16 @@ Provenance ProvenanceMap::of_object(StorageId memory) const {
 Provenance ProvenanceMap::of_object(const at::Tensor& tensor, bool is_read, Call& call) {
   call.has_wrapper = call.has_wrapper || is_wrapper_in_cpp(tensor);
   const StorageId memory = storage_id_of(tensor);
+  const Entry* const known = entry_of(memory);
+  call.origin = known == nullptr ? call.origin : std::min(call.origin, known->origin);
   if (!is_object(tensor)) {
-    const Entry* const entry = entry_of(memory);
-    call.origin = entry == nullptr ? call.origin : std::min(call.origin, entry->origin);
     return kOpaque;
   }
   if (const c10::StorageImpl* const values = values_of_sparse(tensor)) {
     const Entry* const entry = entry_of(values);
     call.origin = entry == nullptr ? call.origin : std::min(call.origin, entry->origin);
   }
-  if (const Entry* const entry = entry_of(memory)) {
-    call.origin = std::min(call.origin, entry->origin);
-  } else {
+  if (known == nullptr) {
     call.has_unknown = true;
     if (is_read) {
       call.outside.push_back(&tensor);

@@ -173,6 +173,7 @@ class ProvenanceMap {
 
   struct Buffers {
     void clear();
+    std::size_t capacity() const { return entries.capacity(); }
     base_internal::IdVector<MemoryId, Entry> entries;  // without hashes for memory of others
     std::vector<Input> inputs;
   };

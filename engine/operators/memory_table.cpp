@@ -20,12 +20,7 @@ void MemoryTable::Buffers::clear() {
 
 MemoryTable::MemoryTable() : buffers_(t_spare_.take()) {}
 
-MemoryTable::~MemoryTable() {
-  constexpr std::size_t kMost = 1024;  // some 40 kB
-  if (buffers_->memories.capacity() <= kMost) {
-    t_spare_.put(std::move(buffers_));
-  }
-}
+MemoryTable::~MemoryTable() { t_spare_.put(std::move(buffers_)); }
 
 void MemoryTable::reserve(std::size_t count) {
   buffers_->ids.reserve(count);

@@ -56,12 +56,12 @@ class MemoryTable {
   MemoryId add_object(const at::Tensor& tensor);
 
   const Memory& operator[](MemoryId id) const { return buffers_->memories[id]; }
-  base_internal::IdRange<MemoryId> ids() const { return buffers_->memories.ids(); }
   std::size_t size() const { return buffers_->memories.size(); }
 
  private:
   struct Buffers {
     void clear();
+    std::size_t capacity() const { return memories.capacity(); }
     absl::flat_hash_map<StorageId, MemoryId> ids;
     base_internal::IdVector<MemoryId, Memory> memories;
   };

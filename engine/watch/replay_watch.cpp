@@ -14,6 +14,7 @@
 #include "reprise/engine/operators/random_draw.h"
 
 namespace reprise::engine_internal {
+
 void ReplayWatch::start(std::span<const at::Tensor> inputs, OperatorInterceptor& next) {
   inner_ = &next;
   memory_.start(forward_.freed());
