@@ -130,6 +130,7 @@ class SavedTensorRecord {
   std::uint64_t node_number() const { return node_number_; }
 
   std::int64_t version() const { return version_; }
+  WriteMoment moment() const { return moment_; }  // when it was saved
   // Returns the operator whose result the tensor was, "AddmmBackward0"; or "no recorded operator".
   std::string producer() const;
   const TensorMetadata& metadata() const { return metadata_; }

@@ -84,15 +84,15 @@ class FunctionSession final : public SessionRecomputation {
 // Members are made in this order and destroyed in the reverse order.
 class FunctionRecording final : public ForwardRecording {
  public:
-  FunctionRecording(FunctionRecord& function, std::shared_ptr<Policy> policy,
-                    const std::string& region, bool preserves_rng, PolicyRegion* enclosing) {
+  FunctionRecording(const RegionRecord& record, FunctionRecord& function,
+                    std::shared_ptr<Policy> policy, bool preserves_rng, PolicyRegion* enclosing) {
     if (function.watched) {
-      watch_.emplace(*function.watched, InterceptionScope::current());
+      watch_.emplace(*function.watched, record.statistics.get(), InterceptionScope::current());
       watching_.emplace(&*watch_);
     }
     if (function.tape) {
-      recorder_.emplace(*function.tape, *function.watched, std::move(policy), region, preserves_rng,
-                        InterceptionScope::current(), enclosing);
+      recorder_.emplace(*function.tape, *function.watched, std::move(policy), record.name,
+                        preserves_rng, InterceptionScope::current(), enclosing);
       recording_.emplace(&*recorder_);
     }
   }
@@ -130,7 +130,7 @@ class FunctionRecomputation final : public Recomputation {
 
   std::unique_ptr<ForwardRecording> begin_forward(std::shared_ptr<Policy> policy,
                                                   PolicyRegion* enclosing) override {
-    auto recording = std::make_unique<FunctionRecording>(function_, std::move(policy), record_.name,
+    auto recording = std::make_unique<FunctionRecording>(record_, function_, std::move(policy),
                                                          preserves_rng_, enclosing);
     recorder_ = recording->recorder();
     return recording;

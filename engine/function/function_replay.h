@@ -74,7 +74,7 @@ class FunctionReplay final : public hooks_internal::HookProvider,
 
   std::unique_ptr<hooks_internal::SavedVariableHooks> make_hooks() override;
   bool recomputes() const override { return true; }
-  bool may_copy() const override { return record_.is_in_hooks; }
+  bool may_copy() const override { return record_.is_in_hooks(); }
 
   // A backward inside the region has already added to these gradients in forward: the contribution
   // of the replay is removed when it ends.

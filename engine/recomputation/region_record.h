@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "reprise/engine/ambient/region_state.h"
+#include "reprise/engine/checks/saved_statistics.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/checks/slot_id.h"
 #include "reprise/engine/kept/weak_alias.h"
@@ -26,12 +27,12 @@ namespace reprise::engine_internal {
 
 struct RegionRecord {
   RecordOptions check_options() const { return {check, &describe}; }
+  bool is_in_hooks() const { return statistics != nullptr; }  // see HookProvider::may_copy()
 
   std::string name;
   std::int64_t copied_state_limit_bytes = 0;
   bool early_stop = true;
   bool allow_external_mutation = false;
-  bool is_in_hooks = false;  // see HookProvider::may_copy()
   DeterminismCheck check = DeterminismCheck::kMetadata;
   std::function<std::string(const at::Tensor&)> describe;
   std::shared_ptr<ActivationStore> input_store;  // or null
@@ -52,7 +53,8 @@ struct RegionRecord {
   // In the order in which autograd saved them. Grows in forward, under the frame's lock.
   base_internal::IdVector<SlotId, Slot> slots;
   bool forward_completed = false;
-  bool is_read_in_forward = false;  // a backward inside has asked for a slot; likewise
+  bool is_read_in_forward = false;              // a backward inside has asked for a slot; likewise
+  std::unique_ptr<SavedStatistics> statistics;  // in hooks; otherwise null
 
   std::unique_ptr<OperatorLog> operators;  // in debug mode only
   std::shared_ptr<RegionStats> stats;      // while a report is collected

@@ -144,7 +144,7 @@ RegionRecord make_record(const CheckpointOptions& options) {
   record.name = name_or_number(options.name);
   record.early_stop = effective_early_stop(options.early_stop);
   record.allow_external_mutation = options.allow_external_mutation;
-  record.is_in_hooks = is_in_hooks();
+  record.statistics = is_in_hooks() ? std::make_unique<SavedStatistics>() : nullptr;
   record.copied_state_limit_bytes = options.copied_state_limit_bytes;
   record.check = check_for(options);
   record.describe = options.determinism_fn;

@@ -15,6 +15,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/region/group_state.h"
+#include "reprise/hooks/storage/alias.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
@@ -114,13 +115,10 @@ at::Tensor Frame::unpack(SlotId slot) {
     if (at::Tensor now = saved.reassigned(); now.defined()) {
       return now;
     }
-    // Autograd does not see such a write, and without hooks has the object as it is now; a region
-    // inside reads its input as it was.
-    const bool is_input = record_.slots[slot].input_group != 0;
-    const bool is_as_it_was =
-        is_input ? value.is_moved || saved.is_written_uncounted()
-                 : value.is_moved && (record_.is_in_hooks || !saved.is_written_uncounted());
-    if (at::Tensor original = is_as_it_was ? at::Tensor() : saved.original(); original.defined()) {
+    if (at::Tensor statistics = statistics_of(slot, value.tensor); statistics.defined()) {
+      return statistics;
+    }
+    if (at::Tensor original = original_of(slot, value); original.defined()) {
       return original;
     }
   }
@@ -130,6 +128,25 @@ at::Tensor Frame::unpack(SlotId slot) {
                                  saved.memory_provenance());
   }
   return std::move(value.tensor);
+}
+
+// Autograd does not see an uncounted write, and without hooks has the object as it is now; a region
+// inside reads its input as it was. See Note [Saved under hooks].
+at::Tensor Frame::original_of(SlotId slot, const RecomputedTensor& value) const {
+  const SavedTensorRecord& saved = record_.slots[slot].saved;
+  const bool is_input = record_.slots[slot].input_group != 0;
+  const bool is_written = saved.is_written_uncounted();
+  const bool is_as_it_was = is_input ? value.is_moved || is_written
+                                     : value.is_moved && (record_.is_in_hooks() || !is_written);
+  return is_as_it_was ? at::Tensor() : saved.original();
+}
+
+at::Tensor Frame::statistics_of(SlotId slot, const at::Tensor& recomputed) const {
+  const RegionRecord::Slot& read = record_.slots[slot];
+  const bool has_copies = record_.is_in_hooks() && read.input_group == 0;
+  const at::Tensor contents =
+      has_copies ? record_.statistics->find(read.saved, recomputed) : at::Tensor();
+  return contents.defined() ? hooks_internal::detached_alias(contents) : at::Tensor();
 }
 
 // What lies in memory from outside has to be compared with forward each time.

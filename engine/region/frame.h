@@ -45,7 +45,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   ~Frame();
 
   const std::string& name() const { return record_.name; }
-  bool is_in_hooks() const { return record_.is_in_hooks; }
+  bool is_in_hooks() const { return record_.is_in_hooks(); }
 
   // Returns the number of frames in the process, for leak tests.
   static std::int64_t live_count();
@@ -95,6 +95,10 @@ class Frame : public std::enable_shared_from_this<Frame> {
   at::Tensor unpack(SlotId slot);
   // See Note [Shared tensors].
   void note_supplied(SlotId slot, const RecomputedTensor& value) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Each returns the tensor that takes the place of the slot's recomputed one; undefined if none
+  // does. The saved object itself; its contents when it was saved, by a region in hooks.
+  at::Tensor original_of(SlotId slot, const RecomputedTensor& value) const;
+  at::Tensor statistics_of(SlotId slot, const at::Tensor& recomputed) const;
   void take_supplied(Session& session, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void slot_died(SlotId slot);

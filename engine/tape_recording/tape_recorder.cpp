@@ -237,6 +237,9 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
     return;
   }
   const at::Tensor state = TapeLookup::is_read(use) ? state_before(call, tensor) : at::Tensor();
+  if (use == Use::kReadStatistics && options_.statistics != nullptr) {
+    options_.statistics->note_read(tensor, TapeValues::copy_of(state.defined() ? state : tensor));
+  }
   const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
   memory.push_back(of_tensor);
   values_[found.value].is_statistics = false;

@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/engine/checks/saved_statistics.h"
 #include "reprise/engine/operators/memory_table.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/random_draw.h"
@@ -52,6 +53,7 @@ class TapeRecorder final : public TapeWriter {
     bool needs_transfers = false;              // all collectives are run again, needed or not
     bool follows_parameters = false;           // read as they are at the time of a replay
     std::int64_t state_limit_bytes = 0;        // see TapeLookup
+    SavedStatistics* statistics = nullptr;     // see RegionRecord
     std::shared_ptr<TapeRetention> retention;  // decides instead of a policy, if it plans
   };
 

@@ -106,6 +106,7 @@ class TapeRecomputation final : public Recomputation {
                  .needs_transfers = !record.early_stop,
                  .follows_parameters = record.allow_external_mutation,
                  .state_limit_bytes = record.copied_state_limit_bytes,
+                 .statistics = record.statistics.get(),
                  .retention = entry.retention ? entry.retention : TapeRetention::none()},
         fills_region_(!record.early_stop) {
     tape_.allow_mutation = entry.options.allow_cache_entry_mutation;

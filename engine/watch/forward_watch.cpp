@@ -200,8 +200,16 @@ void ForwardWatch::note_statistics(const OperatorCall& call) {
   std::vector<WatchedForward::Before> befores;
   for (const std::uint32_t index : call.traits.read_statistics(call.arguments())) {
     for_each_tensor(call.argument(index), [&](const at::Tensor& tensor) {
-      if (is_outside(tensor)) {
-        befores.push_back({index, 0, contents_before(call, tensor)});
+      const bool is_from_outside = is_outside(tensor);
+      if (!is_from_outside && statistics_ == nullptr) {
+        return;
+      }
+      const at::Tensor contents = contents_before(call, tensor);
+      if (is_from_outside) {
+        befores.push_back({index, 0, contents});
+      }
+      if (statistics_ != nullptr) {
+        statistics_->note_read(tensor, contents);
       }
     });
   }

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "reprise/engine/checks/provenance.h"
+#include "reprise/engine/checks/saved_statistics.h"
 #include "reprise/engine/operators/chained_interceptor.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -17,9 +18,9 @@ namespace reprise::engine_internal {
 // Writes the record of the operators of a function region, while forward runs. On its thread.
 class ForwardWatch final : public ChainedInterceptor {
  public:
-  // outer: the next interceptor further out, or null.
-  ForwardWatch(WatchedForward& forward, OperatorInterceptor* outer)
-      : ChainedInterceptor(outer), forward_(forward) {}
+  // statistics: see RegionRecord; may be null. outer: the next interceptor further out, or null.
+  ForwardWatch(WatchedForward& forward, SavedStatistics* statistics, OperatorInterceptor* outer)
+      : ChainedInterceptor(outer), forward_(forward), statistics_(statistics) {}
 
   void intercept(const OperatorCall& call) override;
   void note_recomputed(const at::Tensor& tensor, StorageId saved, Provenance provenance) override;
@@ -36,6 +37,7 @@ class ForwardWatch final : public ChainedInterceptor {
   bool is_outside(const at::Tensor& tensor) const;
 
   WatchedForward& forward_;
+  SavedStatistics* const statistics_;
 };
 
 }  // namespace reprise::engine_internal

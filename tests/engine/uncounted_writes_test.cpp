@@ -302,6 +302,41 @@ TEST(UncountedWritesOfStatisticsTest, LeaveSavedStatisticsAsInPlain) {
   EXPECT_TRUE(bitwise_equal(gradient(2), gradient(0)));
 }
 
+// Hooks that copy have the earlier statistics, whether the region changes them itself or another.
+TEST(UncountedWritesOfStatisticsTest, LeaveCopiesOfHooksAsTheyAre) {
+  const auto gradients = [](const Form& form, bool in_region, bool is_outer, bool are_made) {
+    const SavedTensorHooksGuard hooks([](const at::Tensor& t) { return t.clone(); },
+                                      [](const at::Tensor& t) { return t; });
+    at::manual_seed(3);
+    const auto make = [] { return at::stack({at::zeros({8}), at::ones({8})}); };
+    const at::Tensor both = make(), x = at::randn({6, 8}).requires_grad_();
+    const auto train = [](const at::Tensor& t, const at::Tensor& of) {
+      at::batch_norm(t.detach(), {}, {}, of[0], of[1], /*training=*/true, 0.1, 1e-5, false);
+    };
+    const auto code = [&](const at::Tensor& t) {
+      const at::Tensor of = are_made ? make() : both;
+      const at::Tensor y = at::batch_norm(t.sin(), {}, {}, of[0], of[1], false, 0.1, 1e-5, false);
+      if (in_region) {
+        train(t, of);
+      }
+      return y.exp();
+    };
+    const auto outer = [&](const at::Tensor& t) { return form(code, t) * 2; };
+    const at::Tensor y = is_outer ? form(outer, x) : form(code, x);
+    train(x, both);
+    const at::Tensor first = torch::autograd::grad({y.square().sum()}, {x}, {}, true, true)[0];
+    return at::stack({first.detach(), torch::autograd::grad({first.square().sum()}, {x})[0]});
+  };
+  for (const int how : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    SCOPED_TRACE(how);
+    const bool in_region = how % 2 == 1, is_outer = how / 2 % 2 == 1, are_made = how / 4 == 1;
+    const at::Tensor plain = gradients(in_place, in_region, is_outer, are_made);
+    for (const Form& form : {Form(in_tape), Form(in_scope), Form(in_function)}) {
+      EXPECT_TRUE(bitwise_equal(gradients(form, in_region, is_outer, are_made), plain));
+    }
+  }
+}
+
 // Plain backward finds the state as the optimizer leaves it, or as hooks have copied it before; a
 // replay draws it in other memory.
 TEST(UncountedWritesOfStateTest, LeaveSavedStateAsInPlain) {

@@ -328,6 +328,11 @@ at::Tensor OperatorProgram::run_steps(World& world, at::Tensor x, std::size_t fr
 
 at::Tensor OperatorProgram::forward(World& world, const at::Tensor& x, const Setting* setting,
                                     std::size_t round) const {
+  std::optional<StoreGuard> guard;
+  if (setting != nullptr && setting->guard_store) {
+    guard.emplace(setting->guard_store);
+  }
+  // Further in, as in the plain run: a store does not copy what is to stay where it is.
   std::optional<SavedTensorHooksGuard> hooks;
   if (has_user_hooks_) {
     hooks.emplace([](const at::Tensor& t) { return t.clone(); },
@@ -337,10 +342,6 @@ at::Tensor OperatorProgram::forward(World& world, const at::Tensor& x, const Set
   if (setting == nullptr) {
     y = run(world, x, nullptr, round);
   } else {
-    std::optional<StoreGuard> guard;
-    if (setting->guard_store) {
-      guard.emplace(setting->guard_store);
-    }
     const Code code = [this, &world, setting, round](const Tensors& in) -> Tensors {
       const operator_program::Received received(world, in);
       return {run(world, in[0], setting, round)};
