@@ -4,9 +4,10 @@
 // File: memory_budget.h
 //
 // A limit on the memory of training steps, kept by recomputation: a budget around any forward, with
-// no change to the model. The first step is observed; from the second on a plan decides which
-// tensors stay until backward and which are computed again, so that the step is as fast as can be
-// within the budget. Gradients are bit-identical to those of a step without it.
+// no change to the model. The first step is observed, and planned when its backward begins; from
+// the second on a plan decides from the beginning which tensors stay until backward and which are
+// computed again, so that the step is as fast as can be within the budget. Gradients are
+// bit-identical to those of a step without it.
 //
 // Not for a step that fits: it costs the interception of operators. `tools/plan` says beforehand
 // what a budget would cost.

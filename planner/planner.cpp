@@ -45,6 +45,7 @@ class Planner::Impl {
 
   Solution plan_within_overhead(double max_overhead);
   std::vector<Solution> frontier(int points);
+  void release_memory() { portfolio_.release_memory(); }
 
  private:
   const Archive& archive() const { return portfolio_.archive(); }
@@ -119,6 +120,8 @@ Planner::Planner(const Trace& trace, PlannerOptions options)
 Planner::Planner(Planner&&) noexcept = default;
 Planner& Planner::operator=(Planner&&) noexcept = default;
 Planner::~Planner() = default;
+
+void Planner::release_memory() { impl_->release_memory(); }
 
 const Simulator& Planner::simulator() const { return impl_->simulator(); }
 

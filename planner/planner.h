@@ -85,6 +85,10 @@ class REPRISE_API Planner {
   // to the range of the frontier.
   Solution knee(int points = 20);
 
+  // Frees the tables of the dynamic programme, tens of megabytes for a chain of many regions, which
+  // later calls make again. What has been found stays.
+  void release_memory();
+
  private:
   class REPRISE_LOCAL Impl;
   std::unique_ptr<Impl> impl_;

@@ -80,6 +80,10 @@ class Validator {
     require(each.released == kNone ||
                 (each.released >= producer_[value] && each.released >= 0 && each.released < size()),
             "value", value, "is released before it is made, or by no operator");
+    const bool is_let_go_of = producer_[value] != kNone && each.released != kNone &&
+                              each.released < trace_.backward_begin;
+    require(!each.is_evicted || is_let_go_of, "value", value,
+            "is evicted, and is not made and released in forward");
     if (each.overwrites == kNone) {
       return;
     }

@@ -47,6 +47,11 @@ struct Value {
   OperatorId released = kNone;
 
   ValueId overwrites = kNone;  // the value whose memory it takes over: of a write in place
+
+  // Of a step that is under way: the value has been freed in forward. No plan has it there when
+  // backward begins.
+  bool is_evicted = false;
+
   ValueKind kind = ValueKind::kActivation;
   std::string name = {};
 };
@@ -83,7 +88,8 @@ struct REPRISE_API Trace {
   //   - an operator of forward reads values that the program holds at that time, and one of
   //   backward
   //     values of forward,
-  //   - a value that is overwritten is released by the operator that overwrites it, and only once.
+  //   - a value that is overwritten is released by the operator that overwrites it, and only once,
+  //   - a value that is evicted is released in forward, which makes it.
   void validate() const;
 };
 

@@ -61,6 +61,7 @@ Json to_json(const Value& value, std::size_t number) {
   add_unless(object, "bytes", value.bytes, defaults.bytes);
   add_unless(object, "released", value.released, defaults.released);
   add_unless(object, "overwrites", value.overwrites, defaults.overwrites);
+  add_unless(object, "evicted", value.is_evicted, defaults.is_evicted);
   if (value.kind != defaults.kind) {
     object["kind"] = kKinds.at(static_cast<std::size_t>(value.kind));
   }
@@ -94,6 +95,7 @@ Value value_from(Record& record) {
   value.bytes = record.integer("bytes", defaults.bytes);
   value.released = record.integer("released", defaults.released);
   value.overwrites = record.integer("overwrites", defaults.overwrites);
+  value.is_evicted = record.boolean("evicted", defaults.is_evicted);
   const std::string kind = record.string("kind", kKinds.front());
   const auto* const it = std::find(kKinds.begin(), kKinds.end(), kind);
   if (it == kKinds.end()) {

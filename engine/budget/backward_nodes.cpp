@@ -71,6 +71,15 @@ HeldSteps steps_to_hold(const hooks_internal::BackwardGraph& graph) {
   return found;
 }
 
+// Of the recorded step.
+void expect_backward(const hooks_internal::BackwardGraph& graph, const StepRecording& recording) {
+  for (const auto& step : MemoryGuard::all_steps()) {
+    if (step->awaits_plan(recording)) {
+      step->expect_backward(graph.nodes());
+    }
+  }
+}
+
 // LibTorch passes both on to the threads of the backward, and to backwards inside it.
 class BackwardObservation {
  public:
@@ -124,6 +133,9 @@ std::shared_ptr<void> observe_backward(const hooks_internal::BackwardGraph& grap
   std::shared_ptr<StepRecording> recording = StepRecording::of_this_thread();
   if (recording != nullptr && recording->is_in_forward()) {
     recording = nullptr;
+  }
+  if (recording != nullptr) {
+    expect_backward(graph, *recording);
   }
   const std::vector<MemoryGuard*> guards = MemoryGuard::between_operators();
   if (recording == nullptr && guards.empty()) {

@@ -147,7 +147,8 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   }
   // Without a plan more will follow: each search costs time.
   constexpr std::int64_t kShare = 64;
-  const std::int64_t at_least = followed_.plan() == nullptr ? bytes + limit_bytes_ / kShare : bytes;
+  const bool is_planned = followed_.plan() != nullptr || has_planned_rest_;
+  const std::int64_t at_least = is_planned ? bytes : bytes + limit_bytes_ / kShare;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
   const std::int64_t departed = stored_->wait_for_departures(bytes);

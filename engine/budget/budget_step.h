@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -29,6 +30,7 @@
 #include "reprise/engine/budget/stored_values.h"
 #include "reprise/engine/region/frame.h"
 #include "reprise/engine/tape/tape_retention.h"
+#include "reprise/hooks/seam/backward_scope.h"
 
 namespace reprise::engine_internal {
 
@@ -72,6 +74,13 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   // Returns whether forward has made the node, in LibTorch's numbers.
   bool has_made_node(std::uint64_t thread, std::uint64_t sequence) const;
 
+  // Whether this step is the one that is recorded, and follows no plan: what is left of it can be
+  // planned, see Note [Expected backward]. A backward through these nodes is about to begin.
+  bool awaits_plan(const StepRecording& recording) const;
+  void expect_backward(std::vector<hooks_internal::BackwardNode> nodes) {
+    expected_ = std::move(nodes);
+  }
+
   // Of the memory guard.
   std::int64_t limit_bytes() const { return limit_bytes_; }
   // Returns whether the limit holds for what this thread allocates.
@@ -93,6 +102,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
     return followed_.plan() == nullptr || tensor.device() != source_.device();
   }
   void begin_backward(const Tape& tape) override;
+  bool plan_backward(Tape& tape) override;
   void end_backward() override;
   void note_read(TapeValueId value) override;
   void begin_replay() override;
@@ -122,6 +132,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
   bool may_evict() const;
   void follow(const StepScript::Call& known, std::span<Result> results);
+  void follow_in_backward(const planner::Trace& trace, const planner::Plan& plan, Tape& tape);
   void sample(const Tape::Operator& op, std::span<const Result> results);
   void end_recording(RecordedBackward backward);
   void report();
@@ -142,6 +153,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool is_recorded_ = false;
   std::optional<StepTranscript> transcript_;  // while the step is recorded
   std::optional<StoreProbe> probe_;           // of stores, while a planned step is recorded
+  std::vector<hooks_internal::BackwardNode> expected_;  // none if nothing is to be planned
+  bool has_planned_rest_ = false;
 
   std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> is_waiting_ = false;  // forward, and from then on until backward ends

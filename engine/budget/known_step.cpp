@@ -21,6 +21,19 @@ bool are_alike(const planner::Trace& a, const planner::Trace& b) {
                     });
 }
 
+// Planning takes about as long as this number of steps at most, if it finds a plan.
+constexpr double kStepsOfPlanning = 2;
+
+int simulations_for(const planner::Trace& trace) {
+  constexpr double kSecondsPerOperator = 60e-9;  // of a simulation
+  constexpr int kLeast = 200;
+  const planner::PlannerOptions defaults;
+  const double seconds = kSecondsPerOperator * static_cast<double>(trace.operators.size() + 1);
+  return std::clamp(static_cast<int>(std::min<double>(kStepsOfPlanning * trace.seconds() / seconds,
+                                                      defaults.max_simulations)),
+                    kLeast, defaults.max_simulations);
+}
+
 // Returns nothing if backward reads what cannot be computed again: no plan is valid.
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
   try {
@@ -66,8 +79,30 @@ void KnownStep::make_planner(std::vector<planner::StoreOption> stores) {
   plan_.reset();
   room_ = -1;
   plans_for_more_room_ = 0;
+  simulations_ = simulations_for(*trace_);
   planner_ = std::make_unique<planner::Planner>(
-      *trace_, planner::PlannerOptions{.stores = std::move(stores)});
+      *trace_,
+      planner::PlannerOptions{.stores = std::move(stores), .max_simulations = simulations_});
+}
+
+std::optional<planner::Solution> KnownStep::find_plan(const BudgetAim& aim) {
+  return aim.max_overhead ? planner_->plan_within_overhead(*aim.max_overhead)
+                          : planner_->plan(room_ + trace_->bytes_before_step());
+}
+
+// Without a plan within the budget, each step takes longer than to look for one thoroughly, once;
+// and the guard has the least to do with the smallest peak.
+std::optional<planner::Solution> KnownStep::find_plan_or_smallest(const BudgetAim& aim) {
+  std::optional<planner::Solution> solution = find_plan(aim);
+  const planner::PlannerOptions defaults;
+  if (!solution && simulations_ < defaults.max_simulations) {
+    simulations_ = defaults.max_simulations;
+    planner_ = std::make_unique<planner::Planner>(
+        *trace_, planner::PlannerOptions{.stores = planner_->simulator().stores()});
+    solution = find_plan(aim);
+  }
+  is_smallest_ = !solution;
+  return solution ? std::move(solution) : smallest_peak_of(*planner_);
 }
 
 void KnownStep::note_failure(const StepPlan& plan) {
@@ -127,15 +162,8 @@ bool KnownStep::needs_plan(std::int64_t room, const BudgetAim& aim) {
 }
 
 void KnownStep::make_plan(const BudgetAim& aim) {
-  const std::int64_t bytes_before = trace_->bytes_before_step();
-  // Without a plan within the budget, the guard has the least to do with the smallest peak.
-  std::optional<planner::Solution> solution =
-      aim.max_overhead ? planner_->plan_within_overhead(*aim.max_overhead)
-                       : planner_->plan(room_ + bytes_before);
-  is_smallest_ = !solution;
-  if (!solution) {
-    solution = smallest_peak_of(*planner_);
-  }
+  const std::optional<planner::Solution> solution = find_plan_or_smallest(aim);
+  planner_->release_memory();
   if (!solution) {
     plan_ = nullptr;
     return;
@@ -154,7 +182,7 @@ void KnownStep::make_plan(const BudgetAim& aim) {
     plan->choices.push_back(choice_of(value.id));
   }
   add_stores(*plan);
-  planned_growth_ = solution->simulation.peak_bytes - bytes_before;
+  planned_growth_ = solution->simulation.peak_bytes - trace_->bytes_before_step();
   plan_ = std::move(plan);
 }
 
@@ -255,6 +283,7 @@ KnownStep::Summary KnownStep::summarize(const BudgetAim& aim) {
             planner_->plan(room_ + summary.more_bytes + trace_->bytes_before_step())) {
       summary.seconds_with_more = more->simulation.seconds + excess_seconds_;
     }
+    planner_->release_memory();
   }
   return summary;
 }

@@ -128,6 +128,9 @@ class KnownStep {
   bool needs_plan(std::int64_t room, const BudgetAim& aim);
   void make_planner(std::vector<planner::StoreOption> stores);
   void make_plan(const BudgetAim& aim);
+  std::optional<planner::Solution> find_plan(const BudgetAim& aim);
+  // Returns nothing if no plan is valid.
+  std::optional<planner::Solution> find_plan_or_smallest(const BudgetAim& aim);
   planner::Choice choice_of(planner::ValueId value) const;
   void add_stores(StepPlan& plan) const;
   std::vector<PlannedFetch> fetches() const;
@@ -135,6 +138,7 @@ class KnownStep {
   std::shared_ptr<const StepScript> script_;
   std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it
   std::unique_ptr<planner::Planner> planner_;
+  int simulations_ = 0;               // of the planner
   std::vector<PlannedStore> stores_;  // those of the planner
   bool uses_stores_ = true;
   int recordings_ = 0;

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "reprise/engine/budget/backward_forecast.h"
 #include "reprise/engine/budget/backward_nodes.h"
 
 namespace reprise::engine_internal {
@@ -68,11 +70,11 @@ void StepTranscript::note_read(TapeValueId value) {
 
 // Of those that read the same values, the first ones count as run.
 void StepTranscript::add_remaining_nodes() {
-  for (const std::vector<TapeValueId>& node : nodes_) {
-    const bool has_run =
-        std::all_of(node.begin(), node.end(), [this](TapeValueId value) { return is_read(value); });
+  for (const TapeRetention::NodeReads& node : nodes_) {
+    const bool has_run = std::all_of(node.values.begin(), node.values.end(),
+                                     [this](TapeValueId value) { return is_read(value); });
     std::vector<planner::ValueId> values;
-    for (const TapeValueId value : node) {
+    for (const TapeValueId value : node.values) {
       if (reads_.contains(value)) {
         reads_[value] -= has_run ? 1 : 0;
         values.push_back(values_[value]);
@@ -82,6 +84,59 @@ void StepTranscript::add_remaining_nodes() {
       recorder().add_node(values);
     }
   }
+}
+
+std::optional<planner::Trace> StepTranscript::foresee(
+    const std::vector<hooks_internal::BackwardNode>& nodes, std::uint64_t thread,
+    const Tape& tape) {
+  absl::flat_hash_map<std::uint64_t, const TapeRetention::NodeReads*> awaited;  // by sequence
+  for (const TapeRetention::NodeReads& node : nodes_) {
+    awaited.emplace(node.sequence, &node);
+  }
+  planner::Trace trace = recorder().trace_of_forward();
+  mark_evicted(trace, tape);
+  append_backward(trace, nodes, [&](const hooks_internal::BackwardNode& node) {
+    const auto found = node.thread == thread ? awaited.find(node.sequence) : awaited.end();
+    if (found == awaited.end()) {
+      return std::vector<planner::ValueId>();
+    }
+    const TapeRetention::NodeReads* const reads = found->second;
+    awaited.erase(found);
+    return values_of(*reads);
+  });
+  for (const TapeRetention::NodeReads& node : nodes_) {
+    if (awaited.contains(node.sequence)) {
+      trace.operators.push_back(
+          {.name = "a node of another backward", .can_recompute = false, .reads = values_of(node)});
+    }
+  }
+  return is_valid(trace) ? std::optional(std::move(trace)) : std::nullopt;
+}
+
+void StepTranscript::mark_evicted(planner::Trace& trace, const Tape& tape) const {
+  const std::vector<planner::OperatorId> producers = trace.producers();
+  for (const TapeValueId value : values_.ids()) {
+    const planner::ValueId id = values_[value];
+    if (id == planner::kNone || tape.given.contains(value)) {
+      continue;
+    }
+    const planner::OperatorId producer = producers[id];
+    const planner::OperatorId released = trace.values[id].released;
+    trace.values[id].is_evicted = producer != planner::kNone &&
+                                  trace.operators[producer].can_recompute &&
+                                  released != planner::kNone && released < trace.backward_begin;
+  }
+}
+
+std::vector<planner::ValueId> StepTranscript::values_of(
+    const TapeRetention::NodeReads& node) const {
+  std::vector<planner::ValueId> values;
+  for (const TapeValueId value : node.values) {
+    if (const planner::ValueId id = value_of(value); id != planner::kNone) {
+      values.push_back(id);
+    }
+  }
+  return values;
 }
 
 std::optional<RecordedStep> StepTranscript::finish(RecordedBackward backward) {

@@ -11,11 +11,13 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "reprise/engine/budget/known_step.h"
 #include "reprise/engine/budget/step_recording.h"
 #include "reprise/engine/budget/step_script.h"
 #include "reprise/engine/tape/tape_retention.h"
+#include "reprise/hooks/seam/backward_scope.h"
 
 namespace reprise::engine_internal {
 
@@ -38,11 +40,24 @@ class StepTranscript {
   // Returns whether the nodes of the backward that runs now are recorded.
   bool observes_backward() const { return recording_->observes_backward(); }
 
+  // A backward through these nodes is about to begin. Returns the step as it is to be expected,
+  // with the values that `tape` no longer holds as evicted, and with nodes that another backward
+  // will come to at the end; nothing if other threads have disturbed the recording. thread: of
+  // forward, in LibTorch's numbers.
+  std::optional<planner::Trace> foresee(const std::vector<hooks_internal::BackwardNode>& nodes,
+                                        std::uint64_t thread, const Tape& tape);
+  // Returns the value of the trace in a value of the tape; planner::kNone if there is none.
+  planner::ValueId value_of(TapeValueId value) const {
+    return values_.contains(value) ? values_[value] : planner::kNone;
+  }
+
   // Returns the step; nothing if other threads have disturbed the recording. To be called once.
   std::optional<RecordedStep> finish(RecordedBackward backward);
 
  private:
   void add_remaining_nodes();
+  void mark_evicted(planner::Trace& trace, const Tape& tape) const;
+  std::vector<planner::ValueId> values_of(const TapeRetention::NodeReads& node) const;
   bool is_read(TapeValueId value) const { return !reads_.contains(value) || reads_[value] > 0; }
 
   std::shared_ptr<StepRecording> recording_;

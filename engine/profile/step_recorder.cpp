@@ -336,14 +336,38 @@ planner::Trace StepRecorder::finish() {
   if (!is_in_backward_) {
     trace_.backward_begin = current() + 1;
   }
+  add_memory_before(trace_);
+  return std::move(trace_);
+}
+
+planner::Trace StepRecorder::trace_of_forward() {
+  const MutexLock lock(mutex_);
+  note_releases();
+  planner::Trace trace = trace_;
+  if (!is_in_backward_) {
+    trace.backward_begin = current() + 1;
+  }
+  for (OperatorId op = trace.backward_begin; op <= current(); ++op) {
+    for (const ValueId result : trace.operators[op].results) {
+      trace.values[result] = {};
+    }
+  }
+  trace.operators.resize(trace.backward_begin);
+  for (Value& value : trace.values) {
+    value.released = std::min(value.released, trace.backward_begin - 1);
+  }
+  add_memory_before(trace);
+  return trace;
+}
+
+void StepRecorder::add_memory_before(planner::Trace& trace) const {
   std::int64_t bytes_before = std::max<std::int64_t>(0, bytes_before_);
   for (std::size_t value = 0; value < trace_.values.size(); ++value) {
-    bytes_before -= is_from_outside_[value] ? trace_.values[value].bytes : 0;
+    bytes_before -= is_from_outside_[value] ? trace.values[value].bytes : 0;
   }
-  trace_.add_value({.bytes = std::max<std::int64_t>(0, bytes_before),
-                    .kind = ValueKind::kOther,
-                    .name = "other memory from before the step"});
-  return std::move(trace_);
+  trace.add_value({.bytes = std::max<std::int64_t>(0, bytes_before),
+                   .kind = ValueKind::kOther,
+                   .name = "other memory from before the step"});
 }
 
 }  // namespace reprise::engine_internal

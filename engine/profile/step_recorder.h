@@ -75,6 +75,8 @@ class StepRecorder {
   void read(planner::ValueId value);
   void dropped(const at::Tensor& tensor);
 
+  // Returns the trace of forward, which has ended, without the nodes that have run since.
+  planner::Trace trace_of_forward();
   // Returns the trace. Blocks and nodes of other threads may still be reported: without effect.
   planner::Trace finish();
 
@@ -99,6 +101,7 @@ class StepRecorder {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void take_over(const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void note_releases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_memory_before(planner::Trace& trace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   planner::ValueId value_in(const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   planner::ValueId add_value_from_outside(planner::Value value, const void* block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

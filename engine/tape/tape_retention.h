@@ -66,14 +66,21 @@ class TapeRetention {
   // Returns whether a tensor that autograd saves now is retained, whatever was decided for it.
   virtual bool retains_saved(const at::Tensor& /*tensor*/) const { return false; }
 
-  // Forward has ended. nodes: returns the values that each node of backward will read, in the order
-  // of backward.
-  using ReadsOfNodes = std::vector<std::vector<TapeValueId>>;
+  // The values that a node of backward will read. sequence: the node's number on forward's thread.
+  struct NodeReads {
+    std::uint64_t sequence;
+    std::vector<TapeValueId> values;
+  };
+  // Forward has ended. nodes: returns the nodes that read values, in the order of backward.
+  using ReadsOfNodes = std::vector<NodeReads>;
   virtual void end_forward(absl::FunctionRef<ReadsOfNodes()> /*nodes*/) {}
 
   // Of backward: once per session that asks for a tensor; before each tensor that it reads, which
   // may throw; around each recomputation.
   virtual void begin_backward(const Tape& /*tape*/) {}
+  // Called next: may plan what is left of the step, and free values that the plan computes again.
+  // Returns whether it has planned.
+  virtual bool plan_backward(Tape& /*tape*/) { return false; }
   virtual void end_backward() {}
   virtual void note_read(TapeValueId /*value*/) {}
   virtual void begin_replay() {}

@@ -37,8 +37,14 @@ bool own_their_storage(const absl::InlinedVector<at::Tensor*, 2>& tensors) {
 }  // namespace
 
 TapeEviction::TapeEviction(Tape& tape, std::size_t position, c10::Device device)
-    : tape_(tape), position_(position), device_(device), visited_in_(tape.operators.size()) {
+    : tape_(tape),
+      position_(position),
+      device_(device),
+      places_(tape.values.size()),
+      is_there_(tape.values.size()),
+      visited_in_(tape.operators.size()) {
   for (auto& [value, given] : tape_.given) {
+    is_there_[value] = 1;
     const KeptResult& kept = given.kept;
     if (given.why == Why::kPolicy && kept.alias.defined()) {
       add(value, given.kept.alias);
@@ -49,110 +55,121 @@ TapeEviction::TapeEviction(Tape& tape, std::size_t position, c10::Device device)
   }
 }
 
+TapeEviction::Holdings& TapeEviction::holdings_of(TapeValueId value) {
+  std::uint32_t& place = places_[value];
+  if (place == 0) {
+    holdings_.emplace_back(value, Holdings());
+    place = static_cast<std::uint32_t>(holdings_.size());
+    is_there_[value] = 1;
+  }
+  return holdings_[place - 1].second;
+}
+
 void TapeEviction::add(TapeValueId value, at::Tensor& tensor) {
   if (tensor.has_storage()) {
-    holdings_[value].tensors.push_back(&tensor);
+    holdings_of(value).tensors.push_back(&tensor);
   } else {
     pin(value);
   }
 }
 
 std::vector<at::Tensor> TapeEviction::evict(std::int64_t bytes) {
-  const auto is_worse = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
-  std::priority_queue<Candidate, std::vector<Candidate>, decltype(is_worse)> queue(is_worse);
+  groups_.emplace(tape_, is_there_);
+  using Candidate = std::pair<double, TapeValueId>;  // by score
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   for (const auto& [value, holdings] : holdings_) {
-    if (const auto found = candidate(value, bytes)) {
-      queue.push(*found);
+    if (may_free(value, holdings)) {
+      queue.emplace(score(value, bytes), value);
     }
   }
   std::vector<at::Tensor> taken;
   while (bytes > 0 && !queue.empty()) {
-    const Candidate best = queue.top();
+    const TapeValueId value = queue.top().second;
     queue.pop();
     // What was evicted since may have made it more expensive.
-    const auto now = candidate(best.value, bytes);
-    if (!now) {
-      continue;
+    const double now = score(value, bytes);
+    if (!queue.empty() && now > queue.top().first) {
+      queue.emplace(now, value);
+    } else if (may_evict(value)) {
+      bytes -= static_cast<std::int64_t>(holdings_of(value).tensors.front()->storage().nbytes());
+      take(value, taken);
+      groups_->remove(value);
     }
-    if (!queue.empty() && now->score > queue.top().score) {
-      queue.push(*now);
-      continue;
+  }
+  return taken;
+}
+
+std::vector<at::Tensor> TapeEviction::evict_all(const std::vector<TapeValueId>& values) {
+  std::vector<at::Tensor> taken;
+  for (const TapeValueId value : values) {
+    if (places_[value] != 0 && may_free(value, holdings_of(value)) && may_evict(value)) {
+      take(value, taken);
     }
-    bytes -=
-        static_cast<std::int64_t>(holdings_.at(best.value).tensors.front()->storage().nbytes());
-    take(best.value, taken);
   }
   return taken;
 }
 
 void TapeEviction::take(TapeValueId value, std::vector<at::Tensor>& taken) {
-  const auto found = holdings_.find(value);
-  taken.push_back(std::move(*found->second.tensors.front()));
-  for (at::Tensor* const tensor : found->second.tensors) {
+  Holdings& holdings = holdings_of(value);
+  taken.push_back(std::move(*holdings.tensors.front()));
+  for (at::Tensor* const tensor : holdings.tensors) {
     tensor->reset();
   }
-  holdings_.erase(found);
+  holdings.tensors.clear();
+  is_there_[value] = 0;
   if (const auto given = tape_.given.find(value);
       given != tape_.given.end() && !given->second.kept.is_defined()) {
     tape_.given.erase(given);
   }
 }
 
-std::optional<TapeEviction::Candidate> TapeEviction::candidate(TapeValueId value,
-                                                               std::int64_t bytes) {
-  const Holdings& holdings = holdings_.at(value);
-  if (holdings.is_pinned || holdings.tensors.empty() ||
-      holdings.tensors.front()->device() != device_ ||
-      holdings.tensors.front()->storage().nbytes() == 0 || !own_their_storage(holdings.tensors)) {
-    return std::nullopt;
-  }
-  const std::optional<double> seconds = recompute_seconds(value);
-  if (!seconds) {
-    return std::nullopt;
-  }
-  const auto size = static_cast<std::int64_t>(holdings.tensors.front()->storage().nbytes());
+double TapeEviction::score(TapeValueId value, std::int64_t bytes) {
+  const auto size =
+      static_cast<std::int64_t>(holdings_of(value).tensors.front()->storage().nbytes());
   const auto op = static_cast<double>(tape_.values[value].op.number());
   const double distance = std::abs(static_cast<double>(position_) - op) + 1;
-  return Candidate{*seconds / (static_cast<double>(std::min(size, bytes)) * distance), value};
+  return groups_->seconds_around(value) / (static_cast<double>(std::min(size, bytes)) * distance);
 }
 
-std::optional<double> TapeEviction::recompute_seconds(TapeValueId value) {
-  constexpr double kUnknown = 1e-6;
+bool TapeEviction::may_free(TapeValueId value, const Holdings& holdings) const {
+  return tape_.values[value].op != Tape::kNone && !holdings.is_pinned &&
+         !holdings.tensors.empty() && holdings.tensors.front()->device() == device_ &&
+         holdings.tensors.front()->storage().nbytes() > 0;
+}
+
+bool TapeEviction::may_evict(TapeValueId value) {
+  return own_their_storage(holdings_of(value).tensors) && can_be_computed(value);
+}
+
+bool TapeEviction::can_be_computed(TapeValueId value) {
   ++visit_;
-  double seconds = 0;
   absl::InlinedVector<TapeValueId, 16> pending = {value};
   bool is_possible = true;
   while (!pending.empty() && is_possible) {
     const TapeValueId next = pending.back();
     pending.pop_back();
-    if (next != value && is_there(next)) {
+    if (next != value && is_there_[next] != 0) {
       continue;
     }
     const TapeOperatorId index = tape_.values[next].op;
     if (index == Tape::kNone || !may_run_again(tape_.operators[index])) {
-      return std::nullopt;
+      return false;
     }
     if (visited_in_[index] == visit_) {
       continue;
     }
     visited_in_[index] = visit_;
-    const Tape::Operator& op = tape_.operators[index];
-    seconds += op.seconds > 0 ? op.seconds : kUnknown;
-    tape_.for_each_use(op, [&](TapeValueId use) {
+    tape_.for_each_use(tape_.operators[index], [&](TapeValueId use) {
       const auto given = tape_.given.find(use);
       is_possible = is_possible && (given == tape_.given.end() || !given->second.lost);
       pending.push_back(use);
     });
   }
-  return is_possible ? std::optional(seconds) : std::nullopt;
+  return is_possible;
 }
 
 bool TapeEviction::may_run_again(const Tape::Operator& op) const {
   return op.transfer == Transfer::kNone && !op.is_forced && !op.runs_once;
-}
-
-bool TapeEviction::is_there(TapeValueId value) const {
-  return holdings_.contains(value) || tape_.given.contains(value);
 }
 
 }  // namespace reprise::engine_internal

@@ -150,7 +150,11 @@ class TapeRecomputation final : public Recomputation {
   }
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
-    return std::make_unique<TapeSession>(record_, tape_, fills_region_, options_.retention);
+    auto session = std::make_unique<TapeSession>(record_, tape_, fills_region_, options_.retention);
+    if (options_.retention->plan_backward(tape_) && direct_uses_) {
+      count_direct_uses();
+    }
+    return session;
   }
 
   std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) override;
@@ -197,7 +201,7 @@ class TapeRecomputation final : public Recomputation {
     }
     TapeRetention::ReadsOfNodes nodes;
     for (auto& [number, values] : reads) {
-      nodes.push_back(std::move(values));
+      nodes.push_back({number - 1, std::move(values)});  // the node's is the last one given out
     }
     return nodes;
   }

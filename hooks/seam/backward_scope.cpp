@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
+#include <queue>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "reprise/hooks/seam/hook_stack.h"
@@ -51,6 +53,74 @@ std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
   return leaves;
 }
 
+using NodeNumbers = std::unordered_map<const torch::autograd::Node*, std::size_t>;
+
+// Returns the nodes as the engine runs them: of those that have all their gradients, the one that
+// was made last.
+std::vector<torch::autograd::Node*> in_order(const torch::autograd::edge_list& roots) {
+  std::unordered_map<const torch::autograd::Node*, std::size_t> awaited;  // gradients
+  std::vector<torch::autograd::Node*> all;
+  any_node(roots, [&](torch::autograd::Node& node) {
+    all.push_back(&node);
+    for (const auto& edge : node.next_edges()) {
+      awaited[edge.function.get()] += edge.is_valid() ? 1 : 0;
+    }
+    return false;
+  });
+  const auto runs_later = [](const torch::autograd::Node* one, const torch::autograd::Node* other) {
+    return one->sequence_nr() < other->sequence_nr();
+  };
+  std::priority_queue<torch::autograd::Node*, std::vector<torch::autograd::Node*>,
+                      decltype(runs_later)>
+      ready(runs_later);
+  for (torch::autograd::Node* const node : all) {
+    if (awaited[node] == 0) {
+      ready.push(node);
+    }
+  }
+  std::vector<torch::autograd::Node*> order;
+  while (!ready.empty()) {
+    torch::autograd::Node* const node = ready.top();
+    ready.pop();
+    order.push_back(node);
+    for (const auto& edge : node->next_edges()) {
+      if (edge.is_valid() && --awaited[edge.function.get()] == 0) {
+        ready.push(edge.function.get());
+      }
+    }
+  }
+  return order;
+}
+
+// Returns 0 if it is not known: of nested tensors, and of sizes that a compiler has not fixed.
+std::int64_t gradient_bytes(const torch::autograd::Edge& edge) {
+  if (edge.input_nr >= edge.function->num_inputs()) {
+    return 0;
+  }
+  const torch::autograd::InputMetadata& input = edge.function->input_metadata(edge.input_nr);
+  if (input.was_default_constructed() || input.is_nested_tensor() || input.is_cpp_nested_tensor()) {
+    return 0;
+  }
+  auto bytes = static_cast<std::int64_t>(input.dtype().itemsize());
+  for (const c10::SymInt& size : input.shape_as_dim_vector()) {
+    bytes *= size.maybe_as_int().value_or(0);
+  }
+  return bytes;
+}
+
+BackwardNode describe(const torch::autograd::Node& node, const NodeNumbers& numbers) {
+  BackwardNode described{node.name(), node.thread_id(), node.sequence_nr(), {}, false};
+  for (const auto& edge : node.next_edges()) {
+    if (edge.is_valid()) {
+      described.gradients.push_back(
+          {numbers.at(edge.function.get()), edge.input_nr, gradient_bytes(edge)});
+    }
+  }
+  const auto* const leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);
+  described.keeps_gradient = leaf != nullptr && !leaf->variable.grad().defined();
+  return described;
+}
+
 }  // namespace
 
 std::shared_ptr<void> begin_backward_from(const torch::autograd::edge_list& roots,
@@ -67,6 +137,20 @@ bool BackwardGraph::any_of(
   return any_node(roots_, [&](const torch::autograd::Node& node) {
     return visitor(node.thread_id(), node.sequence_nr());
   });
+}
+
+std::vector<BackwardNode> BackwardGraph::nodes() const {
+  const std::vector<torch::autograd::Node*> order = in_order(roots_);
+  NodeNumbers numbers;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    numbers.emplace(order[i], i);
+  }
+  std::vector<BackwardNode> nodes;
+  nodes.reserve(order.size());
+  for (const torch::autograd::Node* const node : order) {
+    nodes.push_back(describe(*node, numbers));
+  }
+  return nodes;
 }
 
 void set_backward_scope_maker(BackwardScopeMaker maker) {

@@ -8,9 +8,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "reprise/base/export.h"
@@ -21,6 +23,20 @@ struct Edge;
 
 namespace reprise::hooks_internal {
 
+// A node of a backward, with the gradients that it passes on.
+struct BackwardNode {
+  struct Gradient {
+    std::size_t node;     // that receives it
+    std::uint32_t input;  // of that node
+    std::int64_t bytes;   // as its metadata have it; 0 if they do not tell
+  };
+  std::string name;
+  std::uint64_t thread;  // see BackwardGraph
+  std::uint64_t sequence;
+  std::vector<Gradient> gradients;
+  bool keeps_gradient;  // adds to the gradient of a leaf that has none yet
+};
+
 // The graph of a backward that is about to begin.
 class REPRISE_API BackwardGraph {
  public:
@@ -30,6 +46,9 @@ class REPRISE_API BackwardGraph {
   // the thread that made it, in LibTorch's numbers, and by its sequence number there.
   bool any_of(
       const std::function<bool(std::uint64_t thread, std::uint64_t sequence)>& visitor) const;
+
+  // Returns all nodes in the order in which LibTorch's engine runs them on one thread.
+  std::vector<BackwardNode> nodes() const;
 
  private:
   const std::vector<torch::autograd::Edge>& roots_;

@@ -3,15 +3,19 @@
 //
 // Plans that recompute more than once, for budgets that are too small for the others: the trace is
 // cut into a chain of regions, and a dynamic programme chooses where checkpoints are, nested to any
-// depth, and how much each region retains.
+// depth, and how much each region retains. Of a chain that is too long for the programme, the
+// binomial schedule chooses the checkpoints.
 #ifndef REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_
 #define REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "reprise/planner/chain/ambient_memory.h"
+#include "reprise/planner/chain/binomial_schedule.h"
 #include "reprise/planner/chain/chain_program.h"
 #include "reprise/planner/chain/region_chain.h"
 #include "reprise/planner/plan.h"
@@ -33,6 +37,15 @@ class ChainPlanner {
   // one call has worked out serves later ones for budgets of about the same size.
   std::vector<Plan> plans(std::int64_t peak_bytes);
 
+  // Whether the trace is a chain of too many regions for the programme, which sees groups of them.
+  bool has_long_chain() const { return long_.has_value(); }
+  // Returns the range of the numbers of checkpoints to try with long_plan(); an empty one if the
+  // trace is no long chain. With more there is no room, with fewer a step would take too long to be
+  // of use.
+  std::pair<std::int64_t, std::int64_t> checkpoints_of_long_chain(std::int64_t peak_bytes) const;
+  // The trace has to be a long chain.
+  Plan long_plan(std::int64_t checkpoints) const;
+
  private:
   // One way to cut the trace.
   struct Candidate {
@@ -41,20 +54,30 @@ class ChainPlanner {
     std::vector<Stage> stages;
     std::map<std::int64_t, ChainProgram> programs;  // by the bytes of a slot
   };
+  struct LongChain {
+    RegionChain chain;
+    BinomialChain regions;
+    std::int64_t base_bytes;
+    std::int64_t input_bytes;  // of a region, on average
+  };
   struct Proposal {
     double seconds = 0;  // by the programme
     Plan plan;
   };
 
   void add_candidate(RegionChain chain);
+  void add_long_chain(RegionChain chain);
   static const ChainProgram& program_for(Candidate& candidate, std::int64_t slot_bytes);
   void propose(Candidate& candidate, std::int64_t peak_bytes,
                std::vector<Proposal>& proposals) const;
   Plan plan_of(const ChainSchedule& schedule, const Candidate& candidate) const;
+  // since: by value, see build_plan().
+  Plan build_plan_with_pinned(std::vector<RegionId> since, const RegionChain& chain) const;
 
   const Trace& trace_;
   const TraceFacts& facts_;
   std::vector<Candidate> candidates_;
+  std::optional<LongChain> long_;
 };
 
 }  // namespace reprise::planner_internal

@@ -125,7 +125,7 @@ class ChainBuilder {
   // Keeps the best candidate of each of at most so many stretches with equal numbers of candidates.
   std::vector<OperatorId> thin_out(const std::vector<Candidate>& candidates) const {
     std::vector<OperatorId> cuts;
-    const std::size_t stretches = std::min<std::size_t>(candidates.size(), kMostRegions - 1);
+    const std::size_t stretches = std::min<std::size_t>(candidates.size(), shape_.most_regions - 1);
     for (std::size_t stretch = 0; stretch < stretches; ++stretch) {
       const auto limit = [&](std::size_t number) {
         return candidates.begin() +
@@ -155,10 +155,11 @@ class ChainBuilder {
       const auto after = std::upper_bound(cuts.begin(), cuts.end(), producer);
       const auto region = static_cast<RegionId>(after - cuts.begin());
       chain_.region_of[value] = region;
-      for (std::size_t later = region + 1; later < chain_.regions.size(); ++later) {
-        if (chain_.must_be_kept(value) && last_read_[value] >= chain_.regions[later].begin) {
-          chain_.regions[later].inputs.push_back(value);
-        }
+      for (std::size_t later = region + 1;
+           chain_.must_be_kept(value) && later < chain_.regions.size() &&
+           chain_.regions[later].begin <= last_read_[value];
+           ++later) {
+        chain_.regions[later].inputs.push_back(value);
       }
     }
   }

@@ -16,8 +16,6 @@ namespace reprise::planner_internal {
 
 using RegionId = std::int32_t;
 
-inline constexpr std::int32_t kMostRegions = 128;
-
 struct Region {
   OperatorId begin = 0;  // of forward
   OperatorId end = 0;
@@ -45,11 +43,12 @@ struct ChainShape {
   std::int32_t window = 1;
   // A value that is read more than so many operators after it is made is pinned.
   std::int32_t longest_span = 0;
+  std::int32_t most_regions = 0;
 
   friend bool operator==(const ChainShape&, const ChainShape&) = default;
 };
 
-// Returns at most kMostRegions; a single one if there is no place to cut.
+// Returns at most shape.most_regions; a single one if there is no place to cut.
 RegionChain cut_into_regions(const Trace& trace, const TraceFacts& facts, const ChainShape& shape);
 
 }  // namespace reprise::planner_internal

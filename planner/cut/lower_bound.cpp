@@ -113,8 +113,14 @@ Instant during(const Trace& trace, const CertainMemory& certain, OperatorId op) 
 // Returns operators of backward, one of each of kInstants parts: that with the most in memory if
 // all is retained.
 std::vector<OperatorId> busy_operators(const Trace& trace) {
-  const std::vector<planner::ScheduledRun> runs =
-      planner::Simulator(trace).schedule(planner::retain_all(trace));  // one of each operator
+  std::vector<planner::ScheduledRun> runs =
+      planner::Simulator(trace).schedule(planner::retain_all(trace));
+  std::erase_if(runs, [](const planner::ScheduledRun& run) {  // of evicted values
+    return run.requested_by != kNone;
+  });
+  if (runs.empty()) {
+    return {};
+  }
   const auto backward = runs.begin() + trace.backward_begin;
   const std::ptrdiff_t size = runs.end() - backward;
   std::vector<OperatorId> busy;

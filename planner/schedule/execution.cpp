@@ -64,7 +64,8 @@ void Execution::add_values(const Plan& plan) {
   for (std::size_t value = 0; value < states_.size(); ++value) {
     State& state = states_[value];
     state.held_until = facts_.held_until[value];
-    state.retained_from = plan.choices[value].retained_from;
+    const std::uint8_t first = trace_.values[value].is_evicted ? 1 : 0;
+    state.retained_from = std::max(plan.choices[value].retained_from, first);
     if (facts_.producer[value] == kNone) {
       state.copy = static_cast<CopyId>(copies_.size());
       state.is_retained = true;

@@ -65,13 +65,41 @@ void Portfolio::try_starts() {
 }
 
 void Portfolio::try_chains(std::int64_t peak_bytes) {
-  trials_.spend(max_simulations_ / 16);  // for the dynamic programme
   if (!chains_.has_value()) {
     chains_.emplace(problem_.simulator, problem_.facts);
   }
-  for (Plan& plan : chains_->plans(peak_bytes)) {
+  // Of a long chain, the programme sees groups, and takes as long as so many simulations.
+  constexpr int kFewSimulations = 2000;
+  const bool is_in_haste = chains_->has_long_chain() && max_simulations_ < kFewSimulations;
+  if (!is_in_haste) {
+    trials_.spend(max_simulations_ / 16);
+    for (Plan& plan : chains_->plans(peak_bytes)) {
+      problem_.make_legal(plan);
+      trials_.run(plan, "dynamic programme");
+    }
+  }
+  try_long_chain(peak_bytes);
+}
+
+// Looks for the most checkpoints that fit, which are not much fewer than the most that may: with
+// fewer a simulation takes longer.
+void Portfolio::try_long_chain(std::int64_t peak_bytes) {
+  const auto [least, most] = chains_->checkpoints_of_long_chain(peak_bytes);
+  const auto fits = [&](std::int64_t checkpoints) {
+    Plan plan = chains_->long_plan(checkpoints);
     problem_.make_legal(plan);
-    trials_.run(plan, "dynamic programme");
+    const planner::Simulation simulation = trials_.run(plan, "binomial checkpoints");
+    return simulation.is_valid && simulation.peak_bytes <= peak_bytes;
+  };
+  std::int64_t above = most + 1;
+  std::int64_t step = 1;
+  std::int64_t low = most;
+  for (; low >= least && !fits(low); low -= step, step *= 2) {
+    above = low;
+  }
+  while (low >= least && low + 1 < above) {
+    const std::int64_t middle = low + (above - low) / 2;
+    (fits(middle) ? low : above) = middle;
   }
 }
 

@@ -38,9 +38,13 @@ class Portfolio {
 
   const Archive& archive() const { return archive_; }
 
+  // Of the dynamic programme, which is set up again when it is needed.
+  void release_memory() { chains_.reset(); }
+
  private:
   void try_starts();
   void try_chains(std::int64_t peak_bytes);
+  void try_long_chain(std::int64_t peak_bytes);
   void improve(const Plan& start, std::int64_t peak_bytes, int simulations);
   void shake(std::int64_t peak_bytes, int simulations);
   std::vector<Plan> starts(std::int64_t peak_bytes) const;

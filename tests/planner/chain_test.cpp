@@ -289,8 +289,8 @@ TEST(ChainTest, LongChainsRunWithinAFewValues) {
 
 TEST(ChainTest, ConnectionsPastManyRegionsArePinned) {
   const Trace trace = u_shape(6);
-  const RegionChain chain =
-      cut_into_regions(trace, TraceFacts(trace), {.window = 0, .longest_span = 8});
+  const RegionChain chain = cut_into_regions(trace, TraceFacts(trace),
+                                             {.window = 0, .longest_span = 8, .most_regions = 128});
   EXPECT_GT(chain.regions.size(), 10U);
   EXPECT_TRUE(chain.is_pinned[1]);    // read by the last operators of the way up
   EXPECT_FALSE(chain.is_pinned[11]);  // by the first
@@ -365,8 +365,8 @@ TEST(ChainTest, EarlierBudgetsDoNotChangeLaterPlans) {
 
 TEST(ChainTest, LongChainsHaveAtMostSoManyRegions) {
   const Trace trace = unit_chain(1000);
-  const RegionChain chain =
-      cut_into_regions(trace, TraceFacts(trace), {.window = 1, .longest_span = 100});
+  const RegionChain chain = cut_into_regions(
+      trace, TraceFacts(trace), {.window = 1, .longest_span = 100, .most_regions = 128});
   ASSERT_EQ(chain.regions.size(), 128U);
   for (std::size_t i = 0; i < chain.regions.size(); ++i) {
     const OperatorId size = chain.regions[i].end - chain.regions[i].begin;

@@ -26,6 +26,7 @@
 
 #include "reprise/planner/chain/chain_planner.h"
 #include "reprise/planner/plan.h"
+#include "reprise/planner/planner.h"
 #include "reprise/planner/schedule/execution.h"
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/trace.h"
@@ -168,6 +169,37 @@ TEST(RevolveTest, UniformChainsReachTheClosedForm) {
           << n << " operators, " << c << " snapshots";
     }
   }
+}
+
+// Too many operators for the dynamic programme: binomial checkpoints.
+TEST(RevolveTest, LongChainsAreWithinTwoPercentOfTheClosedForm) {
+  for (const int n : {150, 700, 3000}) {
+    const Trace trace = uniform_chain(n, 1);
+    for (const int c : {3, 5, 10, 20, 100}) {
+      planner::Planner planner(trace, {.stores = {}, .max_simulations = 100});
+      const auto found = planner.plan(kInputBytes + c + 1);
+      const auto expected = static_cast<double>(revolve_steps(n, c) - (n - 1));
+      ASSERT_TRUE(found) << n << " operators, " << c << " snapshots";
+      EXPECT_LE(found->simulation.recompute_seconds, 1.02 * expected)
+          << n << " operators, " << c << " snapshots";
+      EXPECT_GE(found->simulation.recompute_seconds, expected);
+    }
+  }
+}
+
+// Every seventh result is left, as forward has evicted the others: a plan begins with these.
+TEST(RevolveTest, EvictedResultsAreNoCheckpoints) {
+  constexpr int kOperators = 600;
+  constexpr int kSnapshots = 20;
+  Trace trace = uniform_chain(kOperators, 1);
+  for (int op = 0; op + 1 < kOperators; ++op) {
+    trace.values[op + 1].is_evicted = op % 7 != 0;
+  }
+  planner::Planner planner(trace, {.stores = {}, .max_simulations = 100});
+  const auto found = planner.plan(kInputBytes + kSnapshots + 1);
+  ASSERT_TRUE(found);
+  EXPECT_LE(found->simulation.recompute_seconds,
+            1.1 * static_cast<double>(revolve_steps(kOperators, kSnapshots) - (kOperators - 1)));
 }
 
 TEST(RevolveTest, ChainsWithoutWorkspaceReachTheOptimumOfTheRecursion) {

@@ -100,6 +100,16 @@ TEST(SimulatorTest, AChainThatIsRecomputedOnce) {
   EXPECT_EQ(result.recompute_seconds, 7);
 }
 
+TEST(SimulatorTest, AnEvictedValueIsNotThereWhateverThePlan) {
+  Trace trace = chain();
+  trace.values[2].is_evicted = true;
+  const Simulator simulator(trace);
+  const Plan plan = retain_all(trace);
+  EXPECT_THAT(operators(simulator, plan), ElementsAre(0, 1, 2, 3, 1, 4, 5));
+  EXPECT_THAT(live_bytes(simulator, plan), ElementsAre(11, 31, 71, 51, 31, 31, 11));
+  EXPECT_EQ(simulator.run(plan).recompute_seconds, 2);
+}
+
 TEST(SimulatorTest, AChainThatIsRecomputedEachTime) {
   const Trace trace = chain();
   const Simulator simulator(trace);

@@ -27,7 +27,8 @@ using planner::Trace;
 using ::testing::HasSubstr;
 
 auto members(const planner::Value& value) {
-  return std::tie(value.bytes, value.released, value.overwrites, value.kind, value.name);
+  return std::tie(value.bytes, value.released, value.overwrites, value.is_evicted, value.kind,
+                  value.name);
 }
 auto members(const planner::Operator& op) {
   return std::tuple(op.name, std::bit_cast<std::uint64_t>(op.seconds), op.workspace_bytes,
@@ -100,6 +101,13 @@ TEST(TraceFormatTest, TracesReadBackBitForBit) {
     Trace trace = random_trace(seed);
     for (planner::Operator& op : trace.operators) {
       op.seconds = any_seconds(random);
+    }
+    for (planner::OperatorId op = 0; op < trace.backward_begin; ++op) {
+      for (const planner::ValueId result : trace.operators[op].results) {
+        const planner::OperatorId released = trace.values[result].released;
+        trace.values[result].is_evicted =
+            released != planner::kNone && released < trace.backward_begin && random() % 4 == 0;
+      }
     }
     trace.values[0].name = "\"quoted\"\n\t\\ \xc3\xa4 \x01";
     trace.values[0].bytes = std::int64_t{1} << 59;

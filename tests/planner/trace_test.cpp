@@ -178,6 +178,18 @@ TEST(TraceTest, AValueIsOverwrittenOnceAndByTheOperatorThatReleasesIt) {
   expect_invalid(trace, "value 0 overwrites a value that is not released by the same operator");
 }
 
+TEST(TraceTest, AnEvictedValueIsMadeAndReleasedInForward) {
+  Trace trace = small_trace();
+  trace.values[1].is_evicted = true;
+  EXPECT_NO_THROW(trace.validate());
+  for (const int other : {0, 3, 4}) {  // from outside, held, of backward
+    trace = small_trace();
+    trace.values[other].is_evicted = true;
+    expect_invalid(trace, "value " + std::to_string(other) +
+                              " is evicted, and is not made and released in forward");
+  }
+}
+
 TEST(TraceTest, RetainAllRetainsWhatBackwardReads) {
   const Trace trace = small_trace();
   planner::Plan expected(trace);

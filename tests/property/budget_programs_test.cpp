@@ -92,6 +92,7 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
   const std::uint64_t count = number_from("REPRISE_PROGRAMS", kPrograms);
   int planned = 0;
   int refused = 0;
+  int refused_first = 0;  // of programs of which a later step fits
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     constexpr Form kForms[] = {Form::kPlain, Form::kPlain, Form::kFunction, Form::kScope};
     std::mt19937_64 random(seed);
@@ -108,6 +109,7 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
     const std::int64_t peak_bytes =
         before + inputs + static_cast<std::int64_t>(part * static_cast<double>(expected.growth));
     MemoryBudget budget({.peak_bytes = peak_bytes});
+    bool is_first_refused = false;
     for (int i = 0; i < 4; ++i) {
       SCOPED_TRACE(c10::str("seed ", seed, ", form ", static_cast<int>(form), ", part ", part,
                             ", step ", i, ", alive ", course.alive, ", twice ", course.twice));
@@ -115,6 +117,7 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
         const Outcome got = step(program, form, &budget, course);
         expect_same_bits(got.tensors, expected.tensors);
         EXPECT_TRUE(got.generator == expected.generator) << "the generator stands elsewhere";
+        refused_first += std::exchange(is_first_refused, false) ? 1 : 0;
         planned += budget.last_step() && budget.last_step()->is_planned() ? 1 : 0;
         EXPECT_LE(before + inputs + got.growth, peak_bytes);
         if (budget.last_step()) {
@@ -124,6 +127,7 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
         EXPECT_LE(cpu_memory().peak_bytes, peak_bytes);
         EXPECT_LT(part, 1.0) << error.what_without_backtrace();
         ++refused;
+        is_first_refused = is_first_refused || i == 0;
         hooks_internal::release_nodes_of_failed_backward();
       } catch (const c10::Error& error) {
         ADD_FAILURE() << error.what_without_backtrace();
@@ -133,7 +137,10 @@ TEST_F(BudgetProgramsTest, GiveTheSameBitsWithinAnyBudget) {
     }
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
-  std::cout << planned << " planned steps, " << refused << " refused\n";
+  std::cout << planned << " planned steps, " << refused << " refused; " << refused_first
+            << " first steps refused of which a later one fits\n";
+  // Times decide what the first step evicts: of 1,000 programs, none was refused then.
+  EXPECT_LE(refused_first, 1);
   // Of four steps each; most of the smallest budgets are refused.
   EXPECT_GE(planned, static_cast<int>(count / 2));
 }
