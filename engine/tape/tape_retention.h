@@ -48,8 +48,8 @@ class TapeRetention {
 
   // Returns one that decides nothing.
   static std::shared_ptr<TapeRetention> none() {
-    static const auto none = std::make_shared<TapeRetention>();
-    return none;
+    static const auto kNone = std::make_shared<TapeRetention>();
+    return kNone;
   }
 
   // Returns whether the tape is planned.
