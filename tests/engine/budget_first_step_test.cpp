@@ -4,7 +4,7 @@
 // The first step within a budget: nothing is known of it in forward, and all of forward is when
 // backward begins.
 #include <cstddef>
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "reprise/engine/profile/step_recorder.h"
@@ -25,6 +25,8 @@ class BudgetFirstStepTest : public BudgetedSteps {
     }
     return state.square().mean();
   }
+
+  EqualTimes equal_times;
   static constexpr std::int64_t kStateBytes = kWidth * kWidth * 4;
 
   // Returns how many matrix products a step runs within a budget of so many states beside what was

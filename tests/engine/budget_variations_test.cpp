@@ -5,8 +5,6 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -14,7 +12,6 @@
 #include "reprise/engine/checkpoint.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/memory_budget.h"
-#include "reprise/engine/profile/step_recorder.h"
 #include "reprise/engine/value_annotations.h"
 #include "reprise/hooks/seam/backward_scope.h"
 #include "tests/engine/budgeted_steps.h"
@@ -25,19 +22,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using engine_internal::StepRecorder;
-
-// All operators take the same time: plans that followed the load of the machine would differ.
 class BudgetVariationsTest : public BudgetedSteps {
  protected:
-  BudgetVariationsTest() { StepRecorder::set_clock(&tick); }
-  ~BudgetVariationsTest() override { StepRecorder::set_clock(&StepRecorder::Clock::now); }
-
- private:
-  static StepRecorder::Clock::time_point tick() {
-    static std::atomic<int> ticks = 0;
-    return StepRecorder::Clock::time_point(std::chrono::microseconds(++ticks));
-  }
+  EqualTimes equal_times;
 };
 
 void run_past_the_default_engine(const at::Tensor& loss) {
