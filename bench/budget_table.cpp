@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "bench/models/model.h"
+#include "bench/quantile.h"
 #include "bench/zoo/zoo.h"
 #include "reprise/engine/checkpoint_scope.h"
 #include "reprise/engine/cpu_memory.h"
@@ -163,14 +164,6 @@ void step(const Subject& subject, Row& row, const Bytes& bytes, double plain_sec
     row.failure = counts ? "a step does not fit" : row.failure;
   }
 }
-
-double quantile(std::vector<double> values, double part) {
-  std::sort(values.begin(), values.end());
-  const double place = part * static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(std::lround(place))];
-}
-
-double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
 std::string in_percent(double part) {
   std::ostringstream text;

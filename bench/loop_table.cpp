@@ -10,7 +10,6 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/quantile.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/memory_budget.h"
 
@@ -92,15 +92,10 @@ class Loop {
   double gradient_ = std::numeric_limits<double>::quiet_NaN();
 };
 
-std::string quartiles(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double part) {
-    return values[static_cast<std::size_t>(
-        std::lround(part * static_cast<double>(values.size() - 1)))];
-  };
+std::string quartiles(const std::vector<double>& values) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << at(0.5) << " (" << at(0.25) << "-" << at(0.75)
-       << ")";
+  text << std::fixed << std::setprecision(2) << median(values) << " (" << quantile(values, 0.25)
+       << "-" << quantile(values, 0.75) << ")";
   return text.str();
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -27,7 +28,7 @@ struct NodeMemory {
 };
 
 NodeMemory memory_of(std::string_view name) {
-  constexpr NodeMemory kNone{.temporaries = 0};
+  constexpr NodeMemory kNoTemporaries{.temporaries = 0};
   constexpr NodeMemory kTwo{.temporaries = 2};
   constexpr NodeMemory kView{.temporaries = 0, .passes_on = true};
   static const auto* const kKnown = new absl::flat_hash_map<std::string_view, NodeMemory>{
@@ -45,47 +46,47 @@ NodeMemory memory_of(std::string_view name) {
       {"UnsafeViewBackward0", kView},
       {"UnsqueezeBackward0", kView},
       {"ViewBackward0", kView},
-      {"AddmmBackward0", kNone},
-      {"BmmBackward0", kNone},
-      {"CatBackward0", kNone},
-      {"EluBackward0", kNone},
-      {"EmbeddingBackward0", kNone},
-      {"ExpBackward0", kNone},
-      {"GatherBackward0", kNone},
-      {"GeluBackward0", kNone},
-      {"GluBackward0", kNone},
-      {"HardswishBackward0", kNone},
-      {"HardtanhBackward0", kNone},
-      {"IndexSelectBackward0", kNone},
-      {"LeakyReluBackward0", kNone},
-      {"LogBackward0", kNone},
-      {"LogSoftmaxBackward0", kNone},
-      {"MaskedFillBackward0", kNone},
-      {"MaxPool2DWithIndicesBackward0", kNone},
-      {"MeanBackward0", kNone},
-      {"MeanBackward1", kNone},
-      {"MishBackward0", kNone},
-      {"MmBackward0", kNone},
+      {"AddmmBackward0", kNoTemporaries},
+      {"BmmBackward0", kNoTemporaries},
+      {"CatBackward0", kNoTemporaries},
+      {"EluBackward0", kNoTemporaries},
+      {"EmbeddingBackward0", kNoTemporaries},
+      {"ExpBackward0", kNoTemporaries},
+      {"GatherBackward0", kNoTemporaries},
+      {"GeluBackward0", kNoTemporaries},
+      {"GluBackward0", kNoTemporaries},
+      {"HardswishBackward0", kNoTemporaries},
+      {"HardtanhBackward0", kNoTemporaries},
+      {"IndexSelectBackward0", kNoTemporaries},
+      {"LeakyReluBackward0", kNoTemporaries},
+      {"LogBackward0", kNoTemporaries},
+      {"LogSoftmaxBackward0", kNoTemporaries},
+      {"MaskedFillBackward0", kNoTemporaries},
+      {"MaxPool2DWithIndicesBackward0", kNoTemporaries},
+      {"MeanBackward0", kNoTemporaries},
+      {"MeanBackward1", kNoTemporaries},
+      {"MishBackward0", kNoTemporaries},
+      {"MmBackward0", kNoTemporaries},
       {"MulBackward0", {.temporaries = 0, .is_broadcasting = true}},
-      {"MulBackward1", kNone},
-      {"NativeGroupNormBackward0", kNone},
-      {"NativeLayerNormBackward0", kNone},
-      {"NegBackward0", kNone},
-      {"NllLossBackward0", kNone},
-      {"ReluBackward0", kNone},
-      {"ScaledDotProductFlashAttentionForCpuBackward0", kNone},
-      {"SelectBackward0", kNone},
-      {"SigmoidBackward0", kNone},
-      {"SiluBackward0", kNone},
-      {"SliceBackward0", kNone},
-      {"SoftmaxBackward0", kNone},
-      {"SoftplusBackward0", kNone},
-      {"SplitBackward0", kNone},
-      {"StackBackward0", kNone},
-      {"SumBackward0", kNone},
-      {"SumBackward1", kNone},
-      {"TanhBackward0", kNone},
-      {"UnbindBackward0", kNone},
+      {"MulBackward1", kNoTemporaries},
+      {"NativeGroupNormBackward0", kNoTemporaries},
+      {"NativeLayerNormBackward0", kNoTemporaries},
+      {"NegBackward0", kNoTemporaries},
+      {"NllLossBackward0", kNoTemporaries},
+      {"ReluBackward0", kNoTemporaries},
+      {"ScaledDotProductFlashAttentionForCpuBackward0", kNoTemporaries},
+      {"SelectBackward0", kNoTemporaries},
+      {"SigmoidBackward0", kNoTemporaries},
+      {"SiluBackward0", kNoTemporaries},
+      {"SliceBackward0", kNoTemporaries},
+      {"SoftmaxBackward0", kNoTemporaries},
+      {"SoftplusBackward0", kNoTemporaries},
+      {"SplitBackward0", kNoTemporaries},
+      {"StackBackward0", kNoTemporaries},
+      {"SumBackward0", kNoTemporaries},
+      {"SumBackward1", kNoTemporaries},
+      {"TanhBackward0", kNoTemporaries},
+      {"UnbindBackward0", kNoTemporaries},
       {"WhereBackward0", {.temporaries = 0, .is_broadcasting = true}},
       {"Atan2Backward0", {.temporaries = 5, .is_broadcasting = true}},
       {"AtanBackward0", kTwo},
@@ -150,28 +151,27 @@ class Forecast {
 
   // A gradient that arrives where another one is waiting is added to that.
   void pass(std::size_t from, const BackwardNode::Gradient& gradient, ValueId passed_on) {
-    const auto [known, is_new] = waiting_.try_emplace({gradient.node, gradient.input}, passed_on);
-    if (is_new && passed_on != kNone) {
-      received_[gradient.node].push_back(passed_on);
-      release(passed_on, operator_of(gradient.node));
+    planner::Operator& op = trace_.operators[operator_of(from)];
+    if (!waiting_.emplace(gradient.node, gradient.input).second) {
+      op.workspace_bytes += passed_on == kNone ? gradient.bytes : 0;
       return;
     }
-    if (!is_new) {
-      trace_.operators[operator_of(from)].workspace_bytes +=
-          passed_on == kNone ? gradient.bytes : 0;
+    ValueId value = passed_on;
+    if (value == kNone) {
+      value = trace_.add_value({.bytes = gradient.bytes,
+                                .released = operator_of(gradient.node),
+                                .kind = planner::ValueKind::kGradient});
+      op.results.push_back(value);
     } else {
-      known->second = trace_.add_value({.bytes = gradient.bytes,
-                                        .released = operator_of(gradient.node),
-                                        .kind = planner::ValueKind::kGradient});
-      trace_.operators[operator_of(from)].results.push_back(known->second);
-      received_[gradient.node].push_back(known->second);
+      release(value, operator_of(gradient.node));
     }
+    received_[gradient.node].push_back(value);
   }
 
   Trace& trace_;
   const std::vector<BackwardNode>& nodes_;
-  std::vector<std::vector<ValueId>> received_;  // by node
-  absl::flat_hash_map<std::pair<std::size_t, std::uint32_t>, ValueId> waiting_;
+  std::vector<std::vector<ValueId>> received_;                          // by node
+  absl::flat_hash_set<std::pair<std::size_t, std::uint32_t>> waiting_;  // by node and input
 };
 
 }  // namespace

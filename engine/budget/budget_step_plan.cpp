@@ -3,9 +3,7 @@
 //
 // The plan of a step's backward that is made when forward has ended.
 #include <algorithm>
-#include <limits>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -29,14 +27,8 @@ std::optional<planner::Solution> solve(const planner::Trace& trace, std::int64_t
     return solution;
   }
   planner::Planner thorough(trace);
-  if (auto solution = thorough.plan(peak_bytes)) {
-    return solution;
-  }
-  try {
-    return thorough.smallest_peak();
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  }
+  auto solution = thorough.plan(peak_bytes);
+  return solution ? std::move(solution) : smallest_peak_of(thorough);
 }
 
 // Returns nothing if the step fits as it is, or no plan is valid.

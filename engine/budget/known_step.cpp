@@ -34,7 +34,8 @@ int simulations_for(const planner::Trace& trace) {
                     kLeast, defaults.max_simulations);
 }
 
-// Returns nothing if backward reads what cannot be computed again: no plan is valid.
+}  // namespace
+
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
   try {
     return planner.smallest_peak();
@@ -42,8 +43,6 @@ std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
     return std::nullopt;
   }
 }
-
-}  // namespace
 
 KnownStep::KnownStep(RecordedStep recorded, const StoreRates& rates)
     : recordings_(recorded.is_final() ? 1 : 0), backward_(recorded.backward) {

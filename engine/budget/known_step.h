@@ -79,6 +79,9 @@ struct MeasuredStep {
   std::optional<double> seconds;  // of the step, unless it was recorded
 };
 
+// Returns nothing if backward reads a value that cannot be computed again: no plan is valid.
+std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner);
+
 // Not thread-safe.
 class KnownStep {
  public:

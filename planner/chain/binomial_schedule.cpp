@@ -50,9 +50,7 @@ class Scheduler {
     for (RegionId region = 0; region < size_; ++region) {
       since_[region] = region;
       seconds_before_.push_back(seconds_before_.back() + chain.seconds[region]);
-      last_kept_.push_back(chain.may_be_kept[region] ? region
-                           : region == 0             ? 0
-                                                     : last_kept_.back());
+      last_kept_.push_back(chain.may_be_kept[region] || region == 0 ? region : last_kept_.back());
     }
   }
 
