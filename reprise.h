@@ -57,9 +57,11 @@
 #endif
 #include "reprise/planner/explain.h"
 #include "reprise/planner/largest_batch.h"
+#include "reprise/planner/memory_timeline.h"
 #include "reprise/planner/plan.h"
 #include "reprise/planner/planner.h"
 #include "reprise/planner/simulator.h"
+#include "reprise/planner/step_report.h"
 #include "reprise/planner/trace.h"
 #include "reprise/planner/trace_format.h"
 #include "reprise/policies/budget_policy.h"

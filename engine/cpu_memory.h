@@ -5,7 +5,9 @@
 //
 // Counts the bytes of LibTorch's CPU tensors exactly, over all threads, and can enforce a limit.
 // LibTorch itself has no such counter for the CPU. The counter replaces the process's CPU allocator
-// with one that adds a 64-byte header to each block; it cannot be removed.
+// with one that takes blocks from malloc(), and adds to each a 64-byte header and up to 63 bytes to
+// align it; it cannot be removed. Under THP_MEM_ALLOC_ENABLE or LibTorch's NUMA option the blocks
+// are LibTorch's own.
 //
 // Not for programs that install their own CPU allocator.
 //

@@ -5,7 +5,8 @@
 //
 // Turns debug mode of regions on or off from outside, without access to their options. In debug
 // mode a region records its operators with C++ stack traces, and a DeterminismError shows both
-// lists from the first difference on. Nothing is recorded while it is off.
+// lists from the first difference on; an observed step of a memory budget records the stacks of its
+// operators (MemoryBudget::step_report()). Nothing is recorded while it is off.
 //
 // Not for training: a stack trace is taken for every operator.
 //

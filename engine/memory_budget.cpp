@@ -15,17 +15,21 @@
 #include "reprise/engine/budget/budget_state.h"
 #include "reprise/engine/budget/budget_step.h"
 #include "reprise/engine/budget/memory_guard.h"
+#include "reprise/engine/budget/step_limit.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/errors.h"
 #include "reprise/engine/region/forward_region.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/planner/format/saved_plans.h"
+#include "reprise/planner/format/text_file.h"
 
 namespace reprise {
 
 using engine_internal::BudgetAim;
 using engine_internal::BudgetState;
 using engine_internal::BudgetStep;
+using engine_internal::DeviceShare;
 using engine_internal::ForwardRegion;
 
 namespace {
@@ -37,6 +41,40 @@ c10::Device with_index(c10::Device device) {
   return device.has_index() ? device : c10::impl::VirtualGuardImpl(device.type()).getDevice();
 }
 
+template <class Number>
+void check_number(const char* option, const std::optional<Number>& number, bool is_right,
+                  const char* rule) {
+  if (number && !is_right) {
+    throw std::invalid_argument(
+        c10::str("[memory_budget] ", option, " is ", *number, "; it must ", rule));
+  }
+}
+
+void check_numbers(const MemoryBudgetOptions& options) {
+  const auto& [peak_bytes, max_overhead, fraction, reserve_bytes, device, stores] = options;
+  if (peak_bytes.has_value() + max_overhead.has_value() + fraction.has_value() > 1) {
+    throw std::invalid_argument(
+        "[memory_budget] at most one of peak_bytes, max_overhead and fraction may be set");
+  }
+  if (reserve_bytes && (peak_bytes || max_overhead)) {
+    throw std::invalid_argument(
+        "[memory_budget] reserve_bytes is for a part of the memory that the device has to give: "
+        "leave it out with peak_bytes or max_overhead");
+  }
+  check_number("peak_bytes", peak_bytes, peak_bytes > 0, "be above 0");
+  check_number("max_overhead", max_overhead, max_overhead >= 0.0, "not be negative");
+  check_number("fraction", fraction, fraction > 0.0 && fraction <= 1.0, "be above 0 and at most 1");
+  check_number("reserve_bytes", reserve_bytes, reserve_bytes >= 0, "not be negative");
+}
+
+std::optional<DeviceShare> share_of(const MemoryBudgetOptions& options) {
+  if (options.peak_bytes || options.max_overhead) {
+    return std::nullopt;
+  }
+  return DeviceShare{.fraction = options.fraction.value_or(1),
+                     .reserve_bytes = options.reserve_bytes};
+}
+
 }  // namespace
 
 BudgetExceededError::BudgetExceededError(std::string message)
@@ -44,16 +82,7 @@ BudgetExceededError::BudgetExceededError(std::string message)
                             std::move(message)) {}
 
 MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
-  const bool has_peak = options.peak_bytes != 0;
-  if (has_peak == options.max_overhead.has_value()) {
-    throw std::invalid_argument(
-        "[memory_budget] exactly one of peak_bytes (above 0) and max_overhead must be set");
-  }
-  if (options.peak_bytes < 0 || (options.max_overhead && !(*options.max_overhead >= 0))) {
-    throw std::invalid_argument(c10::str("[memory_budget] peak_bytes is ", options.peak_bytes,
-                                         ", max_overhead is ", options.max_overhead.value_or(0),
-                                         "; neither may be negative"));
-  }
+  check_numbers(options);
   if (std::count(options.stores.begin(), options.stores.end(), nullptr) > 0) {
     throw std::invalid_argument("[memory_budget] a store is null");
   }
@@ -61,11 +90,12 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
   if (device.is_cpu()) {
     install_cpu_memory_counter();
   }
-  static_cast<void>(engine_internal::memory_source(device).bytes_in_use());  // or it throws
+  const std::int64_t bytes_in_use = engine_internal::memory_source(device).bytes_in_use();
   engine_internal::observe_backwards();
   state_ = std::make_shared<BudgetState>(
-      BudgetAim{.peak_bytes = options.peak_bytes, .max_overhead = options.max_overhead}, device,
-      std::move(options.stores));
+      BudgetAim{.peak_bytes = options.peak_bytes.value_or(0), .max_overhead = options.max_overhead},
+      share_of(options), device, std::move(options.stores));
+  static_cast<void>(state_->limit_for(bytes_in_use));  // or it throws
 }
 
 // What its steps wait for is no longer held to it; their backwards are.
@@ -87,6 +117,32 @@ std::string MemoryBudget::report() const { return state_->report(); }
 std::string MemoryBudget::explain(const std::string& op) const { return state_->explain(op); }
 
 std::optional<planner::Trace> MemoryBudget::trace() const { return state_->trace(); }
+
+std::optional<planner::StepReport> MemoryBudget::step_report() const {
+  return state_->step_report();
+}
+
+void MemoryBudget::write_report(const std::string& path) const {
+  const std::optional<planner::StepReport> report = step_report();
+  if (!report) {
+    throw std::runtime_error("[memory_budget] cannot write " + path +
+                             ": no step of the budget is known yet");
+  }
+  planner::write_report(*report, path);
+}
+
+void MemoryBudget::save_plans(const std::string& path) const {
+  const planner_internal::SavedPlans plans = state_->saved_plans();
+  if (plans.steps.empty()) {
+    throw std::runtime_error("[memory_budget] cannot save plans to " + path +
+                             ": no step of the budget is known yet");
+  }
+  planner_internal::write_file(planner_internal::to_text(plans), path);
+}
+
+void MemoryBudget::load_plans(const std::string& path) {
+  state_->load(planner_internal::saved_plans_from_text(planner_internal::read_file(path)));
+}
 
 BudgetScope::BudgetScope(MemoryBudget& budget) : exceptions_at_start_(std::uncaught_exceptions()) {
   // What a plan retains may change between forward and backward, and is then computed again.

@@ -3,7 +3,8 @@
 //
 // File: explain.h
 //
-// What becomes of an operator's results under a plan, and why, as text.
+// What becomes of an operator's results under a plan, and why, and what its peak consists of, as
+// text.
 //
 // Not for programs that act on the answer: read Plan::choices.
 //
@@ -33,6 +34,13 @@ namespace reprise::planner {
 //   simulator's trace.
 [[nodiscard]] REPRISE_API std::string explain(const Simulator& simulator, const Plan& plan,
                                               const std::string& op);
+
+// Returns a text about the peak of a step with this plan: the operator that runs then, the largest
+// values in memory, each with its bytes, its operator and what the plan makes of it, and what would
+// lower the peak, the remedy for most bytes first.
+//
+// Throws: std::invalid_argument if the plan is not one for the simulator's trace.
+[[nodiscard]] REPRISE_API std::string explain_peak(const Simulator& simulator, const Plan& plan);
 
 }  // namespace reprise::planner
 

@@ -43,6 +43,7 @@ class Planner::Impl {
     return solution(*found, found->simulation.peak_bytes);
   }
 
+  std::int64_t least_peak_bytes();
   Solution plan_within_overhead(double max_overhead);
   std::vector<Solution> frontier(int points);
   void release_memory() { portfolio_.release_memory(); }
@@ -61,6 +62,19 @@ Solution Planner::Impl::solution(const Found& found, std::int64_t peak_bytes) {
       .simulation = found.simulation,
       .method = std::string(found.method),
       .bound_seconds = std::min(portfolio_.bound_seconds(peak_bytes), found.simulation.seconds)};
+}
+
+// The bound on the time of a step within an impossible budget is infinite.
+std::int64_t Planner::Impl::least_peak_bytes() {
+  std::int64_t possible = smallest_peak().simulation.peak_bytes;
+  std::int64_t impossible = -1;
+  constexpr std::int64_t kPart = 1000;
+  while (possible - impossible > std::max<std::int64_t>(possible / kPart, 1)) {
+    const std::int64_t middle = impossible + (possible - impossible) / 2;
+    const bool is_impossible = std::isinf(portfolio_.bound_seconds(middle));
+    (is_impossible ? impossible : possible) = middle;
+  }
+  return impossible + 1;
 }
 
 // Halves the range of budgets between a plan that is fast enough and one that is too slow.
@@ -127,6 +141,7 @@ const Simulator& Planner::simulator() const { return impl_->simulator(); }
 
 std::optional<Solution> Planner::plan(std::int64_t peak_bytes) { return impl_->plan(peak_bytes); }
 Solution Planner::smallest_peak() { return impl_->smallest_peak(); }
+std::int64_t Planner::least_peak_bytes() { return impl_->least_peak_bytes(); }
 Solution Planner::plan_within_overhead(double max_overhead) {
   return impl_->plan_within_overhead(max_overhead);
 }

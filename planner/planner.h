@@ -71,6 +71,9 @@ class REPRISE_API Planner {
   // std::invalid_argument if no plan is valid: backward reads what cannot be had there.
   Solution smallest_peak();
 
+  // Returns bytes below which no plan's peak can be, rounded down by up to a thousandth.
+  std::int64_t least_peak_bytes();
+
   // Returns the plan with the smallest peak among those whose steps take at most
   // (1 + max_overhead) times the step without recomputation; the fastest plan if there is none.
   // Throws std::invalid_argument if max_overhead is negative or not a number.

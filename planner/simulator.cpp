@@ -4,58 +4,18 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "reprise/planner/schedule/execution.h"
-#include "reprise/planner/schedule/store_traffic.h"
+#include "reprise/planner/schedule/simulated_step.h"
 
 namespace reprise::planner {
-namespace {
 
 using planner_internal::Absence;
 using planner_internal::Copy;
-using planner_internal::Execution;
 using planner_internal::Run;
-using planner_internal::StoreTraffic;
+using planner_internal::SimulatedStep;
 using planner_internal::TraceFacts;
-
-// Bytes that arrive at the beginning of each run, and that leave at its end.
-class MemoryChanges {
- public:
-  explicit MemoryChanges(std::size_t runs) : arrive_(runs), leave_(runs) {}
-
-  void add(std::int32_t first, std::int32_t last, std::int64_t bytes) {
-    arrive_[std::max(first, 0)] += bytes;
-    leave_[last] += bytes;
-  }
-  // The memory of a value that ends in `run` serves one that is made by it.
-  void take_over(std::int32_t run, std::int64_t bytes) {
-    arrive_[run] -= bytes;
-    leave_[run] -= bytes;
-  }
-  void remove(const Absence& absence) {
-    leave_[absence.away_after] += absence.bytes;
-    arrive_[absence.back_at] += absence.bytes;
-  }
-
-  // Calls `visitor(run, bytes)` with the bytes that are there during each run.
-  void for_each_run(const auto& visitor) const {
-    std::int64_t live = 0;
-    for (std::size_t run = 0; run < arrive_.size(); ++run) {
-      live += arrive_[run];
-      visitor(run, live);
-      live -= leave_[run];
-    }
-  }
-
- private:
-  std::vector<std::int64_t> arrive_;
-  std::vector<std::int64_t> leave_;
-};
-
-}  // namespace
 
 struct Simulator::Impl {
   Impl(const Trace& of, std::vector<StoreOption> to)
@@ -65,88 +25,6 @@ struct Simulator::Impl {
   std::vector<StoreOption> stores;
   TraceFacts facts;
 };
-
-namespace {
-
-void check_plan(const Plan& plan, const Trace& trace, std::size_t stores) {
-  if (plan.choices.size() != trace.values.size()) {
-    throw std::invalid_argument("plan: " + std::to_string(plan.choices.size()) +
-                                " choices for a trace of " + std::to_string(trace.values.size()) +
-                                " values");
-  }
-  for (const Choice& choice : plan.choices) {
-    if (choice.store < kNone || choice.store >= static_cast<int>(stores)) {
-      throw std::invalid_argument("plan: store " + std::to_string(choice.store) + " of " +
-                                  std::to_string(stores));
-    }
-  }
-}
-
-// A step under one plan.
-class SimulatedStep {
- public:
-  // Throws std::invalid_argument if the plan is not one for this trace and these stores.
-  SimulatedStep(const Trace& trace, const std::vector<StoreOption>& stores, const TraceFacts& facts,
-                const Plan& plan)
-      : trace_((check_plan(plan, trace, stores.size()), trace)),
-        execution_(trace, facts, plan),
-        traffic_(trace, stores, plan, execution_) {}
-
-  bool is_valid() const { return execution_.is_valid() && traffic_.is_valid(); }
-  const Execution& execution() const { return execution_; }
-  const StoreTraffic& traffic() const { return traffic_; }
-
-  // Of the copies that `counts(copy)` holds of.
-  MemoryChanges changes(const auto& counts) const {
-    MemoryChanges changes(execution_.runs().size());
-    const std::vector<Copy>& copies = execution_.copies();
-    for (const Copy& copy : copies) {
-      if (!counts(copy)) {
-        continue;
-      }
-      changes.add(copy.made, copy.last, bytes_of(copy));
-      if (is_taken_over(copy) && counts(copies[copy.overwrites])) {
-        changes.take_over(copy.made, bytes_of(copies[copy.overwrites]));
-      }
-    }
-    for (const Absence& absence : traffic_.absences()) {
-      if (counts(copies[absence.copy])) {
-        changes.remove(absence);
-      }
-    }
-    return changes;
-  }
-
-  std::int64_t bytes_of(const Copy& copy) const { return trace_.values[copy.value].bytes; }
-  bool is_taken_over(const Copy& copy) const {
-    return copy.overwrites != kNone && execution_.copies()[copy.overwrites].last == copy.made;
-  }
-  const Operator& operator_of(std::size_t run) const {
-    return trace_.operators[execution_.runs()[run].op];
-  }
-
-  struct Peak {
-    std::int64_t bytes = -1;
-    std::size_t run = 0;
-  };
-  Peak peak() const {
-    Peak peak;
-    changes([](const Copy&) { return true; }).for_each_run([&](std::size_t run, std::int64_t live) {
-      const std::int64_t bytes = live + operator_of(run).workspace_bytes;
-      if (bytes > peak.bytes) {
-        peak = {bytes, run};
-      }
-    });
-    return peak;
-  }
-
- private:
-  const Trace& trace_;
-  Execution execution_;
-  StoreTraffic traffic_;
-};
-
-}  // namespace
 
 Simulator::Simulator(const Trace& trace, std::vector<StoreOption> stores)
     : impl_((trace.validate(), std::make_unique<const Impl>(trace, std::move(stores)))) {}
@@ -192,10 +70,11 @@ std::vector<ScheduledRun> Simulator::schedule(const Plan& plan) const {
     schedule[run].requested_by = runs[run].requested_by;
     schedule[run].workspace_bytes = step.operator_of(run).workspace_bytes;
   }
-  const auto is_recomputed = [](const Copy& copy) { return copy.released == kNone; };
+  const auto is_recomputed = [&](const Copy& copy) {
+    return step.class_of(copy) == MemoryClass::kRecomputed;
+  };
   const auto is_retained = [&](const Copy& copy) {
-    return !is_recomputed(copy) && copy.made != kNone && copy.made < trace().backward_begin &&
-           copy.first_use_in_backward != kNone;
+    return step.class_of(copy) == MemoryClass::kRetained;
   };
   step.changes([](const Copy&) { return true; })
       .for_each_run([&](std::size_t run, std::int64_t live) {
@@ -208,6 +87,11 @@ std::vector<ScheduledRun> Simulator::schedule(const Plan& plan) const {
     schedule[run].recomputed_bytes = live;
   });
   return schedule;
+}
+
+std::vector<Residence> Simulator::residences(const Plan& plan) const {
+  const SimulatedStep step(trace(), stores(), impl_->facts, plan);
+  return step.is_valid() ? step.residences() : std::vector<Residence>();
 }
 
 std::vector<Fetch> Simulator::fetches(const Plan& plan) const {

@@ -20,6 +20,7 @@
 #ifndef REPRISE_PLANNER_SIMULATOR_H_
 #define REPRISE_PLANNER_SIMULATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -59,6 +60,26 @@ struct ScheduledRun {
   std::int64_t workspace_bytes = 0;
 };
 
+// What memory is for, in the order in which pictures stack it, from below.
+enum class MemoryClass : std::uint8_t {
+  kBeforeStep,  // exists before the step: parameters, the batch
+  kGradients,   // what backward makes
+  kRetained,    // values of forward that backward needs
+  kRecomputed,
+  kOther,  // values of forward that the program alone needs
+  kWorkspace,
+};
+inline constexpr std::size_t kMemoryClasses = 6;
+
+// A value, or as much of it as a store leaves there, in the step's memory.
+struct Residence {
+  ValueId value = kNone;
+  MemoryClass memory_class = MemoryClass::kOther;
+  std::int32_t first_run = 0;  // positions in the schedule, both included
+  std::int32_t last_run = 0;
+  std::int64_t bytes = 0;
+};
+
 // A value's way back from a store, beside the computation.
 struct Fetch {
   ValueId value = kNone;
@@ -81,6 +102,12 @@ class REPRISE_API Simulator {
   // Returns each run of an operator, in order, with the memory at that time. Empty for a plan that
   // is not valid.
   std::vector<ScheduledRun> schedule(const Plan& plan) const;
+
+  // Returns when each value is in memory, in the order in which they are made; one that is
+  // recomputed, or comes back from a store, several times. Those that are there during a run, and
+  // its workspace, are its live bytes. Without values of no bytes; empty for a plan that is not
+  // valid.
+  std::vector<Residence> residences(const Plan& plan) const;
 
   // Returns the values in memory at the peak, by descending bytes. Empty for a plan that is not
   // valid.

@@ -135,6 +135,11 @@ std::vector<OperatorId> Trace::producers() const {
   return producers;
 }
 
+bool Trace::is_held(ValueId value) const {
+  const OperatorId released = values[value].released;
+  return released == kNone || released >= backward_begin;
+}
+
 std::int64_t Trace::bytes_before_step() const {
   const std::vector<OperatorId> producer = producers();
   std::int64_t bytes = 0;

@@ -63,6 +63,8 @@ struct Operator {
   bool can_recompute = true;         // false: effects, collectives, host reads
   std::vector<ValueId> reads = {};   // in backward: the values of forward that the node unpacks
   std::vector<ValueId> results = {};
+  std::string stack = {};  // of the code that has called it, for people; empty: not recorded
+  std::string once = {};   // why it cannot be recomputed, for people; empty: not recorded
 };
 
 struct REPRISE_API Trace {
@@ -75,6 +77,9 @@ struct REPRISE_API Trace {
 
   // Returns the operator that makes each value; kNone for those that exist before the step.
   std::vector<OperatorId> producers() const;
+
+  // Returns whether the program itself holds the value when backward begins.
+  bool is_held(ValueId value) const;
 
   // Returns the bytes of the values that exist before the step.
   std::int64_t bytes_before_step() const;

@@ -21,6 +21,10 @@
 //   write_trace(trace, "step.jsonl");
 //   const Trace same = read_trace("step.jsonl");
 //
+// An operator may have the stack of the code that calls it, as "stack", and the reason why it
+// cannot be recomputed, as "once". A step's trace and the plan that it follows are in one file as a
+// report, see step_report.h.
+//
 // What is written reads back equal, times included. Text from elsewhere is checked: it gives a
 // valid trace, or an error.
 //
@@ -55,7 +59,8 @@ REPRISE_API std::string to_text(const Plan& plan);
 // trace_from_text() does, and if the plan is for another number of values.
 REPRISE_API Plan plan_from_text(std::string_view text, const Trace& trace);
 
-// The same with files. Throw std::runtime_error if the file cannot be opened, read or written.
+// The same with files. Throw std::runtime_error if the file cannot be opened, read or written. A
+// file that is there is replaced as a whole or stays as it is.
 REPRISE_API void write_trace(const Trace& trace, const std::string& path);
 REPRISE_API Trace read_trace(const std::string& path);
 REPRISE_API void write_plan(const Plan& plan, const std::string& path);

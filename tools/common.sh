@@ -28,7 +28,7 @@ torch_requirement() { echo torch==2.11.0; }
 # A virtual environment with torch, and what the package's tests need; tools/setup --python makes it.
 python_venv=build/python
 # shellcheck disable=SC2034 # tools/setup uses it
-python_requirements=(mypy numpy pytest ruff)
+python_requirements=(altair mypy numpy pytest ruff vl-convert-python)
 
 # Prints the folder of the LibTorch that the build will use, or fails and prints why there is none.
 locate_libtorch() {

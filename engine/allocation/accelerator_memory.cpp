@@ -5,11 +5,13 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/hooks/seam/torch_version.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -115,6 +117,32 @@ std::int64_t AcceleratorMemory::bytes_in_use() {
   raise(peak_, *report->total);
   total_ = *report->total - report->own;
   return total_;
+}
+
+std::vector<AvailableMemory> AcceleratorMemory::available() {
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device().type()));
+  if (allocator != nullptr && !allocator->initialized()) {
+    static_cast<void>(ask_for_a_report(device()));
+  }
+  const auto memory = allocator == nullptr
+                          ? std::nullopt
+                          : hooks_internal::memory_info(*allocator, device().index());
+  TORCH_CHECK(memory, "[memory_budget] the allocator of ", device(),
+              " does not tell how much memory is available (c10::DeviceAllocator::getMemoryInfo, ",
+              "from LibTorch 2.10 on): set peak_bytes");
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const c10::CachingDeviceAllocator::DeviceStats statistics =
+      allocator->getDeviceStats(device().index());
+  const auto bytes_of = [](const c10::CachingAllocator::StatArray& statistic) {
+    return statistic.at(kAll).current;
+  };
+  const std::int64_t cached = bytes_of(statistics.reserved_bytes) -
+                              bytes_of(statistics.active_bytes) -
+                              bytes_of(statistics.inactive_split_bytes);
+  const auto [free, total] = *memory;
+  return {{.bytes = static_cast<std::int64_t>(free) + std::max<std::int64_t>(0, cached),
+           .total_bytes = static_cast<std::int64_t>(total),
+           .limit = c10::str("free memory of ", device())}};
 }
 
 MemoryPeak AcceleratorMemory::take_peak() {

@@ -26,6 +26,10 @@ class AcceleratorMemory final : public MemorySource {
 
   // Throws c10::Error if the allocator tells nothing of its memory.
   std::int64_t bytes_in_use() override;
+  // Cached blocks count as free, but for parts of blocks in use (inactive_split_bytes): a tensor
+  // that is larger than each of them would not fit. Expandable segments have all of their free
+  // memory there, so that it is available only after emptyCache().
+  std::vector<AvailableMemory> available() override;
   MemoryPeak take_peak() override;
   void set_limit(std::int64_t bytes) override { limit_ = bytes; }
   bool keeps_limit() const override { return false; }

@@ -7,10 +7,13 @@
 #include <c10/core/alignment.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/Exception.h>
+#include <c10/util/numa.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -22,6 +25,7 @@ constexpr std::uint8_t kPriority = 100;  // above LibTorch's own allocators, whi
 // Precedes each block; as long as LibTorch's alignment, which it thus preserves.
 struct alignas(c10::gAlignment) BlockHeader {
   std::int64_t bytes;
+  void* memory;  // of malloc(), that it is in; null: of LibTorch's allocator
 };
 
 struct Counters {
@@ -76,6 +80,9 @@ std::int64_t reserve(std::int64_t bytes) {
     const std::int64_t soft = counters.soft_limit.load(std::memory_order_relaxed);
     if (bytes > limit - current) {
       if (!make_room(bytes - (limit - current), kNoLimit)) {
+        if (bytes > soft - current) {
+          counters.observer.load()->exceed_soft_limit(bytes, current);  // its error says more
+        }
         throw_over_limit(bytes, current, limit);
       }
       current = counters.current.load(std::memory_order_relaxed);
@@ -115,25 +122,64 @@ void free_counted(void* data) {
   if (CpuAllocationObserver* const observer = block_observer()) {
     observer->freed(data, bytes);
   }
-  c10::free_cpu(header);
+  if (void* const memory = header->memory) {
+    std::free(memory);
+  } else {
+    c10::free_cpu(header);
+  }
+}
+
+// As malloc() gives it: posix_memalign(), as in LibTorch's allocator, looks for more than the block
+// takes, which a hole of the same size does not have. Steps would leave glibc with as many bytes in
+// holes as in blocks. Returns null if there is no memory, or LibTorch's has properties of its own.
+BlockHeader* allocate_from_malloc(std::size_t bytes) {
+  static const bool kHasHugePages = std::getenv("THP_MEM_ALLOC_ENABLE") != nullptr;
+  if (kHasHugePages || c10::IsNUMAEnabled()) {
+    return nullptr;
+  }
+  std::size_t space = sizeof(BlockHeader) + bytes + alignof(BlockHeader) - 1;
+  void* const memory = std::malloc(space);
+  if (memory == nullptr) {
+    return nullptr;
+  }
+  void* aligned = memory;
+  std::align(alignof(BlockHeader), sizeof(BlockHeader) + bytes, aligned, space);
+  return new (aligned) BlockHeader{static_cast<std::int64_t>(bytes), memory};
+}
+
+// A limit on the process's memory, or holes that are too small, can leave less than was counted.
+BlockHeader* allocate_block(std::size_t bytes) {
+  for (;;) {
+    if (BlockHeader* const block = allocate_from_malloc(bytes)) {
+      return block;
+    }
+    try {
+      void* const memory = c10::alloc_cpu(bytes + sizeof(BlockHeader));
+      return new (memory) BlockHeader{static_cast<std::int64_t>(bytes), nullptr};
+    } catch (const c10::Error&) {
+      if (!make_room(static_cast<std::int64_t>(bytes), kNoLimit)) {
+        throw;
+      }
+    }
+  }
 }
 
 void* allocate_counted(std::size_t size) {
-  constexpr std::size_t kMaxBytes = static_cast<std::size_t>(kNoLimit) - sizeof(BlockHeader);
+  constexpr std::size_t kMaxBytes = static_cast<std::size_t>(kNoLimit) - 2 * sizeof(BlockHeader);
   TORCH_CHECK_WITH(OutOfMemoryError, size <= kMaxBytes, "[cpu_memory] ", size,
                    " bytes were asked for, which no machine has; check the sizes of the tensor");
   const auto bytes = static_cast<std::int64_t>(size);
   const std::int64_t current = reserve(bytes);
-  void* block = nullptr;
+  BlockHeader* block = nullptr;
   try {
-    block = c10::alloc_cpu(size + sizeof(BlockHeader));
+    block = allocate_block(size);
   } catch (...) {
     counters.current.fetch_sub(bytes, std::memory_order_relaxed);
     throw;
   }
   raise_peak(current);
   counters.allocations.fetch_add(1, std::memory_order_relaxed);
-  void* data = new (block) BlockHeader{bytes} + 1;
+  void* data = block + 1;
   report_to_profiler(data, bytes);
   if (CpuAllocationObserver* const observer = block_observer()) {
     observer->allocated(data, bytes, current);
@@ -182,6 +228,7 @@ void reset_counted_peak() noexcept {
 }
 
 void set_cpu_limit(std::int64_t bytes) { counters.limit.store(bytes, std::memory_order_relaxed); }
+std::int64_t cpu_limit() noexcept { return counters.limit.load(std::memory_order_relaxed); }
 
 void set_cpu_allocation_observer(CpuAllocationObserver* observer) {
   counters.observer.store(observer, std::memory_order_release);

@@ -29,6 +29,7 @@ bool is_counting_allocator_installed() noexcept;
 CpuMemory counted_memory() noexcept;
 void reset_counted_peak() noexcept;
 void set_cpu_limit(std::int64_t bytes);  // kNoLimit: none
+std::int64_t cpu_limit() noexcept;
 
 // The observer is never destroyed. To be called once.
 void set_cpu_allocation_observer(CpuAllocationObserver* observer);

@@ -16,6 +16,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
+
+#include "reprise/engine/allocation/available_memory.h"
 
 namespace reprise::engine_internal {
 
@@ -52,6 +55,9 @@ class MemorySource {
 
   // Returns the bytes in use now. May ask LibTorch's allocator.
   virtual std::int64_t bytes_in_use() = 0;
+  // Returns what each limit on the device's memory leaves beyond the bytes in use. Throws
+  // c10::Error if none is known.
+  virtual std::vector<AvailableMemory> available() = 0;
   // Returns the most bytes in use since the last call.
   virtual MemoryPeak take_peak() = 0;
 

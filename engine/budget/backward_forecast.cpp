@@ -104,7 +104,12 @@ NodeMemory memory_of(std::string_view name) {
       {"RsqrtBackward0", kTwo},
       {"TanBackward0", kTwo}};
   const auto found = kKnown->find(name);
-  return found == kKnown->end() ? NodeMemory() : found->second;
+  if (found != kKnown->end()) {
+    return found->second;
+  }
+  // Formulas of gradients of gradients are products of several factors.
+  return name.find("BackwardBackward") == std::string_view::npos ? NodeMemory()
+                                                                 : NodeMemory{.temporaries = 3};
 }
 
 class Forecast {

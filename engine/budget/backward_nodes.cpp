@@ -80,6 +80,29 @@ void expect_backward(const hooks_internal::BackwardGraph& graph, const StepRecor
   }
 }
 
+enum class Passage : std::uint8_t { kNone, kAlone, kWithOthers };
+
+// Returns whether a backward of this graph is one through the step that is recorded, and whether
+// through others as well.
+Passage passage_through(const hooks_internal::BackwardGraph& graph,
+                        const StepRecording& recording) {
+  bool is_through = false;
+  bool is_through_others = false;
+  const HeldSteps steps = MemoryGuard::all_steps();
+  graph.any_of([&](std::uint64_t thread, std::uint64_t sequence) {
+    for (const auto& step : steps) {
+      if (step->has_made_node(thread, sequence)) {
+        (step->is_recorded_by(recording) ? is_through : is_through_others) = true;
+      }
+    }
+    return is_through && is_through_others;
+  });
+  if (!is_through) {
+    return Passage::kNone;
+  }
+  return is_through_others ? Passage::kWithOthers : Passage::kAlone;
+}
+
 // LibTorch passes both on to the threads of the backward, and to backwards inside it.
 class BackwardObservation {
  public:
@@ -117,6 +140,7 @@ class BackwardObservation {
 
 // What is made around a backward; destroyed from the last to the first.
 struct AroundBackward {
+  std::optional<PausedRecording> pause;
   std::vector<std::unique_ptr<HeldBackward>> held;
   std::optional<BackwardObservation> observation;
 };
@@ -133,6 +157,14 @@ std::shared_ptr<void> observe_backward(const hooks_internal::BackwardGraph& grap
   std::shared_ptr<StepRecording> recording = StepRecording::of_this_thread();
   if (recording != nullptr && recording->is_in_forward()) {
     recording = nullptr;
+  }
+  if (recording != nullptr) {
+    const Passage passage = passage_through(graph, *recording);
+    if (passage == Passage::kNone) {
+      around = around == nullptr ? std::make_shared<AroundBackward>() : std::move(around);
+      around->pause.emplace();
+    }
+    recording = passage == Passage::kAlone ? std::move(recording) : nullptr;
   }
   if (recording != nullptr) {
     expect_backward(graph, *recording);

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "reprise/engine/allocation/memory_source.h"
 #include "reprise/engine/budget/budget_report.h"
+#include "reprise/engine/budget/followed_plan.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -19,22 +21,56 @@ constexpr std::size_t kMostKeptSteps = 16;  // see Note [Steps without a tape]
 // Of which the second gives the times of a warm step.
 constexpr int kRecordings = 2;
 
+// Steps that are recorded until one comes that is to be: others may come in between.
+constexpr int kPatience = 16;
+
 }  // namespace
 
-StepPlans BudgetState::plans_for(std::int64_t bytes_before) {
+StepLimit BudgetState::limit_for(std::int64_t bytes_before) const {
+  if (share_) {
+    return share_of(*share_, memory_source(device_).available(), bytes_before);
+  }
+  return {.bytes = has_limit() ? aim_.peak_bytes : kNoLimit};
+}
+
+BudgetAim BudgetState::aim_within(const StepLimit& limit) const {
+  return {
+      .peak_bytes = limit.bytes, .max_overhead = aim_.max_overhead, .varies = share_.has_value()};
+}
+
+std::vector<std::shared_ptr<const StepScript>> BudgetState::scripts() const {
   const MutexLock lock(mutex_);
-  StepPlans plans;
+  std::vector<std::shared_ptr<const StepScript>> scripts;
   for (const auto& known : known_) {
-    if (auto plan = known->plan_for(aim_, bytes_before)) {
+    scripts.push_back(known->script());
+  }
+  std::sort(scripts.begin(), scripts.end(),
+            [](const auto& a, const auto& b) { return plan_order(*a, *b); });
+  return scripts;
+}
+
+std::shared_ptr<const StepPlan> BudgetState::plan_for(const StepScript& script,
+                                                      const StepLimit& limit,
+                                                      std::int64_t bytes_before) {
+  const MutexLock lock(mutex_);
+  const auto found = find(script);
+  return found == known_.end() ? nullptr : plan_for(**found, limit, bytes_before);
+}
+
+std::shared_ptr<const StepPlan> BudgetState::plan_for(KnownStep& known, const StepLimit& limit,
+                                                      std::int64_t bytes_before) {
+  std::vector<std::shared_ptr<const StepPlan>> plans;
+  for (const auto& each : known_) {
+    if (auto plan = each->plan(); plan != nullptr && each.get() != &known) {
       plans.push_back(std::move(plan));
     }
   }
-  return plans;
+  return known.plan_for(aim_within(limit), bytes_before, lost_values(*known.script(), plans));
 }
 
 bool BudgetState::is_to_record() const {
   const MutexLock lock(mutex_);
-  return is_to_record_;
+  return steps_to_record_ > 0;
 }
 
 StoreRates BudgetState::rates() const {
@@ -42,10 +78,36 @@ StoreRates BudgetState::rates() const {
   return rates_;
 }
 
+std::int64_t BudgetState::begin(const BudgetStep& step) {
+  const MutexLock lock(mutex_);
+  return in_flight_.begin(step);
+}
+
+void BudgetState::end_forward(const BudgetStep& step, int kind, std::int64_t held_bytes) {
+  const MutexLock lock(mutex_);
+  in_flight_.end_forward(step, kind, held_bytes);
+}
+
+void BudgetState::note_evicted(const BudgetStep& step, std::int64_t bytes) {
+  const MutexLock lock(mutex_);
+  in_flight_.note_evicted(step, bytes);
+}
+
+InFlight BudgetState::end(const BudgetStep& step) {
+  const MutexLock lock(mutex_);
+  return in_flight_.end(step);
+}
+
+std::int64_t BudgetState::held_beside(const BudgetStep* step) const {
+  const MutexLock lock(mutex_);
+  return in_flight_.held_beside(step);
+}
+
 void BudgetState::finish(EndedStep step) {
   const MutexLock lock(mutex_);
   last_ = step.measured;
   last_bytes_before_ = step.bytes_before;
+  last_limit_ = step.limit;
   learn(std::move(step));
 }
 
@@ -68,9 +130,26 @@ void BudgetState::end_keeping() {
 
 void BudgetState::note_failed_forward(const StepPlan& plan) {
   const MutexLock lock(mutex_);
-  if (KnownStep* const known = bring_to_front(plan)) {
+  if (KnownStep* const known = bring_to_front(*plan.script)) {
     known->note_failure(plan);
   }
+}
+
+std::optional<SmallestBudget> BudgetState::smallest_budget(const StepScript& script) {
+  std::optional<planner::Trace> trace;
+  std::vector<planner::StoreOption> stores;
+  bool is_estimate = false;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = find(script);
+    if (found == known_.end()) {
+      return std::nullopt;
+    }
+    trace = (*found)->trace();
+    stores = (*found)->stores();
+    is_estimate = (*found)->is_backward_estimated();
+  }
+  return find_smallest_budget(*trace, std::move(stores), is_estimate);
 }
 
 // Returns whether a step with other sizes needs no plan of its own.
@@ -78,41 +157,76 @@ bool BudgetState::is_close_enough(const EndedStep& step) const {
   constexpr std::int64_t kPart = 4;  // of the values' bytes
   constexpr std::int64_t kEvictedPart = 16;
   const bool has_room =
-      aim_.max_overhead || step.measured.evicted_bytes <= aim_.peak_bytes / kEvictedPart;
+      !has_limit() || step.measured.evicted_bytes <= step.limit.bytes / kEvictedPart;
   return step.difference <= step.plan->script->bytes() / kPart && has_room && !step.has_failed;
 }
 
 void BudgetState::learn(EndedStep step) {
+  if (step.has_found_rewritten) {  // from now on steps copy more, and can compute less again
+    known_.clear();
+    steps_to_record_ = kPatience;
+    return;
+  }
   if (step.rates) {
     rates_ = std::move(*step.rates);
   }
-  KnownStep* const known = step.plan == nullptr ? nullptr : bring_to_front(*step.plan);
-  if (known == nullptr || step.difference > 0) {
-    // Recorded next time, unless the plan of a step with other sizes does.
-    is_to_record_ = known == nullptr || !is_close_enough(step);
-    if (step.recorded) {
-      known_.insert(known_.begin(), std::make_unique<KnownStep>(std::move(*step.recorded), rates_));
-      known_.resize(std::min(known_.size(), kMostKnownSteps));
-    }
-    return;
-  }
-  if (step.has_failed) {
+  KnownStep* known = step.plan == nullptr ? nullptr : bring_to_front(*step.plan->script);
+  const bool is_new = known == nullptr || step.difference > 0;
+  if (!is_new && step.has_failed) {
     known->note_failure(*step.plan);
-  } else {
-    known->calibrate(*step.plan, {.growth = step.measured.peak_bytes - step.bytes_before,
+  } else if (!is_new) {
+    known->calibrate(*step.plan, {.bytes_before = step.bytes_before,
+                                  .in_flight = step.in_flight,
+                                  .held_bytes = step.held_bytes,
+                                  .rise_bytes = step.rise_bytes,
+                                  .growth = step.measured.peak_bytes - step.bytes_before,
+                                  .is_whole = step.measured.peak_bytes > step.peak_before_plan,
                                   .shortage_bytes = step.measured.shortage_bytes,
                                   .seconds = step.recorded ? std::nullopt
                                                            : std::optional(step.measured.seconds)});
   }
   if (step.recorded) {
-    known->add_recording(std::move(*step.recorded), rates_);
+    learn_recording(is_new ? nullptr : known, std::move(*step.recorded), step.in_flight);
+  } else if (is_new) {
+    steps_to_record_ = kPatience;
   }
-  is_to_record_ = known->recordings() < kRecordings;
+  if (is_new && known != nullptr && is_close_enough(step)) {
+    steps_to_record_ = 0;  // the plan of a step with other sizes does
+  }
 }
 
-KnownStep* BudgetState::bring_to_front(const StepPlan& plan) {
-  const auto found = std::find_if(known_.begin(), known_.end(),
-                                  [&](const auto& known) { return known->is_of(plan); });
+void BudgetState::learn_recording(KnownStep* known, RecordedStep recorded,
+                                  const InFlight& in_flight) {
+  if (known != nullptr && known->recordings() >= kRecordings) {
+    --steps_to_record_;
+    return;
+  }
+  if (known != nullptr) {
+    known->add_recording(std::move(recorded), rates_);
+  } else {
+    recorded.script.number = steps_known_++;
+    known_.insert(known_.begin(), std::make_unique<KnownStep>(std::move(recorded), rates_));
+    known_.front()->note_in_flight(in_flight, 0);
+    known_.resize(std::min(known_.size(), kMostKnownSteps));
+  }
+  steps_to_record_ = steps_to_await();
+}
+
+int BudgetState::steps_to_await() const {
+  const bool is_done =
+      !known_.empty() && std::all_of(known_.begin(), known_.end(), [](const auto& each) {
+        return each->recordings() >= kRecordings;
+      });
+  return is_done ? 0 : kPatience;
+}
+
+BudgetState::KnownSteps::iterator BudgetState::find(const StepScript& script) {
+  return std::find_if(known_.begin(), known_.end(),
+                      [&](const auto& known) { return known->script().get() == &script; });
+}
+
+KnownStep* BudgetState::bring_to_front(const StepScript& script) {
+  const auto found = find(script);
   if (found == known_.end()) {
     return nullptr;
   }
@@ -129,13 +243,15 @@ KnownStep* BudgetState::latest() {
   if (known_.empty()) {
     return nullptr;
   }
-  static_cast<void>(known_.front()->plan_for(aim_, last_bytes_before_));
+  if (last_) {
+    static_cast<void>(plan_for(*known_.front(), last_limit_, last_bytes_before_));
+  }
   return known_.front().get();
 }
 
 std::string BudgetState::report() {
   const MutexLock lock(mutex_);
-  return describe_budget(aim_, last_ ? &*last_ : nullptr, latest());
+  return describe_budget(aim_within(last_limit_), last_limit_, last_ ? &*last_ : nullptr, latest());
 }
 
 std::string BudgetState::explain(const std::string& op) {
@@ -147,6 +263,13 @@ std::string BudgetState::explain(const std::string& op) {
 std::optional<planner::Trace> BudgetState::trace() const {
   const MutexLock lock(mutex_);
   return known_.empty() ? std::nullopt : std::optional(known_.front()->trace());
+}
+
+std::optional<planner::StepReport> BudgetState::step_report() {
+  const MutexLock lock(mutex_);
+  KnownStep* const known = latest();
+  return known == nullptr ? std::nullopt
+                          : report_of(aim_, last_ ? &*last_ : nullptr, last_bytes_before_, *known);
 }
 
 }  // namespace reprise::engine_internal

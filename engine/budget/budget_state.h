@@ -18,23 +18,32 @@
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/budget/rewritten_memory.h"
+#include "reprise/engine/budget/smallest_budget.h"
+#include "reprise/engine/budget/step_limit.h"
+#include "reprise/engine/budget/steps_in_flight.h"
 #include "reprise/engine/budget/store_probe.h"
 #include "reprise/engine/budget/store_rates.h"
 #include "reprise/engine/memory_budget.h"
+#include "reprise/planner/format/saved_plans.h"
 
 namespace reprise::engine_internal {
-
-using StepPlans = std::vector<std::shared_ptr<const StepPlan>>;
 
 // A step that has ended.
 struct EndedStep {
   BudgetedStep measured;
-  std::shared_ptr<const StepPlan> plan;  // that it followed to its end; null: none
-  std::int64_t difference;               // of its values' bytes from those of the plan
-  std::int64_t bytes_before;
+  StepLimit limit;
+  std::shared_ptr<const StepPlan> plan;    // that it followed to its end; null: none
+  std::int64_t peak_before_plan;           // until it followed that; 0: from its beginning
+  std::int64_t difference;                 // of its values' bytes from those of the plan
+  std::int64_t bytes_before;               // less those that steps in flight held then
+  std::optional<std::int64_t> held_bytes;  // see MeasuredStep
+  std::optional<std::int64_t> rise_bytes;
+  InFlight in_flight;
   bool has_failed;  // it has exceeded the budget
   std::optional<RecordedStep> recorded;
-  std::optional<StoreRates> rates;  // learnt in it
+  std::optional<StoreRates> rates;   // learnt in it
+  bool has_found_rewritten = false;  // see RewrittenMemory
 };
 
 class BudgetStep;
@@ -42,22 +51,44 @@ class BudgetStep;
 // Thread-safe.
 class BudgetState {
  public:
-  // device: whose memory it is; with an index, unless it is the CPU. stores: that plans may use.
-  BudgetState(BudgetAim aim, c10::Device device, Stores stores)
-      : aim_(aim), device_(device), stores_(std::move(stores)), rates_(stores_.size()) {}
+  // share: unless the aim has a number. device: whose memory it is; with an index, unless it is the
+  // CPU. stores: that plans may use.
+  BudgetState(BudgetAim aim, std::optional<DeviceShare> share, c10::Device device, Stores stores)
+      : aim_(aim),
+        share_(share),
+        device_(device),
+        stores_(std::move(stores)),
+        rates_(stores_.size()) {}
 
-  const BudgetAim& aim() const { return aim_; }
+  bool has_limit() const { return !aim_.max_overhead; }
+  // Returns the limit of a step that begins with `bytes_before` in use. May ask LibTorch's
+  // allocator, and throws c10::Error if that tells nothing.
+  StepLimit limit_for(std::int64_t bytes_before) const;
   c10::Device device() const { return device_; }
   const Stores& stores() const { return stores_; }
   // Returns their rates as measured so far.
   StoreRates rates() const;
 
-  // Returns a plan for each step that the next one may be, the latest first. Plans as needed.
-  StepPlans plans_for(std::int64_t bytes_before);
+  // Returns the steps that the next one may be, in the order of plan_order().
+  std::vector<std::shared_ptr<const StepScript>> scripts() const;
+  // Returns the plan for one of them that begins with `bytes_before` in use; null if there is none.
+  // Plans if needed.
+  std::shared_ptr<const StepPlan> plan_for(const StepScript& script, const StepLimit& limit,
+                                           std::int64_t bytes_before);
   // Returns whether the next step is to be recorded.
   bool is_to_record() const;
 
+  // A step begins, or its forward has ended. See StepsInFlight.
+  std::int64_t begin(const BudgetStep& step);
+  void end_forward(const BudgetStep& step, int kind, std::int64_t held_bytes);
+  void note_evicted(const BudgetStep& step, std::int64_t bytes);
+  InFlight end(const BudgetStep& step);
+  // Returns the bytes that the steps in flight hold now, without this one, which may be null.
+  std::int64_t held_beside(const BudgetStep* step) const;
   void finish(EndedStep step);
+
+  // Found by the budget's steps.
+  RewrittenMemory& rewritten() { return rewritten_; }
 
   // See Note [Steps without a tape].
   void keep(std::shared_ptr<BudgetStep> step);
@@ -65,6 +96,15 @@ class BudgetState {
 
   // Forward of a step that follows this plan has exceeded the budget.
   void note_failed_forward(const StepPlan& plan);
+
+  // Returns the smallest budget for a step that is known. Plans.
+  std::optional<SmallestBudget> smallest_budget(const StepScript& script);
+
+  // Returns what a later process needs.
+  planner_internal::SavedPlans saved_plans() const;
+  // Replaces what is known. Throws std::invalid_argument if it is of another device, and then
+  // leaves it.
+  void load(planner_internal::SavedPlans plans);
 
   // A step has exceeded the budget.
   void note_failure() { has_failed_ = true; }
@@ -75,26 +115,43 @@ class BudgetState {
   std::string report();
   std::string explain(const std::string& op);
   std::optional<planner::Trace> trace() const;
+  std::optional<planner::StepReport> step_report();
 
  private:
+  using KnownSteps = std::vector<std::unique_ptr<KnownStep>>;
+
   // Returns the step that was known last, with a plan for its next run; null if none is.
   KnownStep* latest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the step of the plan, which is the latest now; null if it is no longer known.
-  KnownStep* bring_to_front(const StepPlan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the step, which is the latest now; null if it is no longer known.
+  KnownStep* bring_to_front(const StepScript& script) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  KnownSteps::iterator find(const StepScript& script) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<const StepPlan> plan_for(KnownStep& known, const StepLimit& limit,
+                                           std::int64_t bytes_before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void learn_recording(KnownStep* known, RecordedStep recorded, const InFlight& in_flight)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_close_enough(const EndedStep& step) const;
+  BudgetAim aim_within(const StepLimit& limit) const;
+  // Returns how many steps are to be recorded, at most, for what is still to be learnt.
+  int steps_to_await() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const BudgetAim aim_;
+  const std::optional<DeviceShare> share_;
   const c10::Device device_;
   const Stores stores_;
   std::atomic<bool> has_failed_ = false;
+  RewrittenMemory rewritten_;
   mutable Mutex mutex_;
-  std::vector<std::unique_ptr<KnownStep>> known_ ABSL_GUARDED_BY(mutex_);  // the latest first
+  KnownSteps known_ ABSL_GUARDED_BY(mutex_);  // the latest first
+  StepsInFlight in_flight_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<BudgetStep>> kept_ ABSL_GUARDED_BY(mutex_);  // the latest last
   StoreRates rates_ ABSL_GUARDED_BY(mutex_);
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);
   std::int64_t last_bytes_before_ ABSL_GUARDED_BY(mutex_) = 0;  // of that step
-  bool is_to_record_ ABSL_GUARDED_BY(mutex_) = true;
+  StepLimit last_limit_ ABSL_GUARDED_BY(mutex_);
+  int steps_to_record_ ABSL_GUARDED_BY(mutex_) = 1;  // at most, until there is nothing to learn
+  int steps_known_ ABSL_GUARDED_BY(mutex_) = 0;      // ever
 };
 
 }  // namespace reprise::engine_internal

@@ -7,13 +7,14 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "reprise/engine/budget/smallest_budget.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/profile/step_interceptor.h"
+#include "reprise/engine/region/settings.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 
 namespace reprise::engine_internal {
@@ -22,16 +23,19 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
     : state_(std::move(state)),
       guard_(MemoryGuard::of(state_->device())),
       source_(guard_.source()),
-      limit_bytes_(state_->aim().max_overhead ? std::numeric_limits<std::int64_t>::max()
-                                              : state_->aim().peak_bytes),
       bytes_before_(source_.bytes_in_use()),
-      followed_(state_->plans_for(bytes_before_)),
-      stored_(std::make_shared<StoredValues>(guard_, limit_bytes_)) {
+      base_bytes_(bytes_before_ - state_->begin(*this)),
+      limit_(state_->limit_for(bytes_before_)),
+      followed_(state_->scripts(), [this](const StepScript& script) { return plan_for(script); }),
+      stored_(std::make_shared<StoredValues>(guard_, limit_.bytes)) {
   std::shared_ptr<StepRecording> recording;
   if (state_->is_to_record() && (recording = StepRecording::begin(source_))) {
     is_recorded_ = true;
     is_recorded_by_ = recording.get();
     transcript_.emplace(recording);
+    if (effective_debug(/*option=*/false)) {
+      transcript_->recorder().record_stacks();
+    }
     if (!state_->stores().empty()) {
       probe_.emplace(state_->stores(), state_->rates());
     }
@@ -40,12 +44,19 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
   start_ = Clock::now();
 }
 
-BudgetStep::~BudgetStep() { guard_.forget(*this); }
+BudgetStep::~BudgetStep() {
+  guard_.forget(*this);
+  state_->end(*this);
+}
 
 void BudgetStep::begin_forward(std::weak_ptr<Frame> frame) {
   frame_ = std::move(frame);
   nodes_thread_ = at::RecordFunction::currentThreadId();
   first_node_ = at::sequence_number::peek();
+  if (const auto recording = StepRecording::of_this_thread();
+      recording != nullptr && !is_recorded_by(*recording)) {
+    recording->pause_until_backward();
+  }
   guard_.add(shared_from_this(), state_.get());
   is_waiting_ = true;
   guard_.hold(*this);
@@ -59,6 +70,7 @@ void BudgetStep::end_forward(bool is_whole) {
     is_over_ = true;
     end_wait();
     transcript_.reset();
+    state_->end(*this);
     if (has_failed_ && followed_.plan() != nullptr) {
       state_->note_failed_forward(*followed_.plan());
     }
@@ -68,6 +80,11 @@ void BudgetStep::end_forward(bool is_whole) {
     state_->keep(shared_from_this());
   }
   followed_.end_forward();
+  if (is_whole) {
+    held_bytes_ = source_.bytes_in_use() - state_->held_beside(this) - base_bytes_;
+    const auto& plan = followed_.plan();
+    state_->end_forward(*this, plan == nullptr ? -1 : plan->script->number, held_bytes_);
+  }
 }
 
 void BudgetStep::end_wait() {
@@ -148,7 +165,7 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   // Without a plan more will follow: each search costs time.
   constexpr std::int64_t kShare = 64;
   const bool is_planned = followed_.plan() != nullptr || has_planned_rest_;
-  const std::int64_t at_least = is_planned ? bytes : bytes + limit_bytes_ / kShare;
+  const std::int64_t at_least = is_planned ? bytes : bytes + limit_.bytes / kShare;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
   const std::int64_t departed = stored_->wait_for_departures(bytes);
@@ -157,11 +174,14 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   }
   const std::int64_t freed = frame->evict(at_least - departed, source_.device());
   evicted_bytes_ += freed;
+  if (!rise_bytes_) {  // its backward has not begun, in which it makes tensors again
+    state_->note_evicted(*this, freed);
+  }
   shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
   return departed + freed;
 }
 
-void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
+void BudgetStep::fail(Shortage shortage) const {
   has_failed_ = true;
   state_->note_failure();
   for (const auto& step : guard_.steps()) {  // of those that the code which failed has begun
@@ -169,19 +189,26 @@ void BudgetStep::fail(std::int64_t bytes, std::int64_t bytes_in_use) const {
       step->end_wait();
     }
   }
-  throw BudgetExceededError(c10::str(
-      "[memory_budget] a step does not fit into its budget: ", bytes, " bytes are asked for, ",
-      bytes_in_use, " bytes are in use, the budget is ", limit_bytes_,
-      " bytes, and nothing that is in use could be computed again. ", bytes_before_,
-      " bytes were in use when the step began. Use a smaller batch, or raise peak_bytes"));
+  shortage.limit = limit_;
+  shortage.bytes_before_step = bytes_before_;
+  shortage.has_found_rewritten = has_found_rewritten_;
+  throw BudgetExceededError(shortage_message(shortage, smallest_budget()));
+}
+
+std::optional<SmallestBudget> BudgetStep::smallest_budget() const {
+  if (followed_.plan() != nullptr) {
+    return state_->smallest_budget(*followed_.plan()->script);
+  }
+  return expected_trace_ ? find_smallest_budget(*expected_trace_, {}, /*is_estimate=*/true)
+                         : std::nullopt;
 }
 
 // taken_bytes: of the bytes in use, those that an operator has just taken.
 void BudgetStep::keep_limit(std::int64_t bytes, std::int64_t taken_bytes) {
   if (guard_.make_room_for(bytes) > 0) {
     const std::int64_t in_use = source_.bytes_in_use();
-    if (in_use > limit_bytes_) {
-      fail(bytes + taken_bytes, in_use - taken_bytes);
+    if (in_use > limit_.bytes) {
+      fail({.bytes = bytes + taken_bytes, .bytes_in_use = in_use - taken_bytes});
     }
   }
 }
@@ -204,34 +231,50 @@ std::int64_t BudgetStep::foreseen_bytes(const OperatorCall& call) const {
   return bytes;
 }
 
-void BudgetStep::before_operator(const Tape& tape) {
+void BudgetStep::before_operator(Tape& tape) {
   if (transcript_) {
     transcript_->note_releases(tape);
   }
+  if (followed_.take_change()) {
+    follow_from_here(tape);
+  } else if (followed_.plan() != nullptr) {
+    release_due(tape);
+  }
 }
 
-void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) {
+std::shared_ptr<const StepPlan> BudgetStep::plan_for(const StepScript& script) {
+  begin_replay();
+  const absl::Cleanup is_done = [this] { end_replay(); };
+  auto plan = state_->plan_for(script, limit_, base_bytes_);
+  if (plan != nullptr && plan->planning_seconds > 0) {
+    ++plans_;
+    planning_seconds_ += plan->planning_seconds;
+  }
+  return plan;
+}
+
+void BudgetStep::run(const OperatorCall& call, OperatorInterceptor* next, RunsOnce once) {
   if (source_.keeps_limit() || call.traits.is_bookkeeping || call.traits.is_view) {
-    run_unguarded(call, next, runs_once);
+    run_unguarded(call, next, once);
     return;
   }
   keep_limit(foreseen_bytes(call));
   source_.begin_operator();
-  run_unguarded(call, next, runs_once);
+  run_unguarded(call, next, once);
   operator_bytes_ = source_.operator_bytes();
   keep_limit(0, operator_bytes_);
 }
 
-void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* next,
-                               bool runs_once) {
+void BudgetStep::run_unguarded(const OperatorCall& call, OperatorInterceptor* next, RunsOnce once) {
   if (transcript_) {
-    record_operator(transcript_->recorder(), source_.device(), call, next, runs_once);
+    record_operator(transcript_->recorder(), source_.device(), call, next, once);
   } else {
     pass_on(call, next);
   }
 }
 
 void BudgetStep::decide(Tape::Operator& op, std::span<Result> results) {
+  ++operators_;
   op.bytes = operator_bytes_;
   if (const StepScript::Call* const known = followed_.advance(op.op, results)) {
     op.seconds = known->seconds;
@@ -249,8 +292,9 @@ void BudgetStep::follow(const StepScript::Call& known, std::span<Result> results
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto number = static_cast<std::uint32_t>(known.first_value + i);
     const planner::Choice choice = plan.choices[number];
-    results[i].retained_from = choice.retained_from;
-    if (plan.stores.empty() || transcript_) {
+    const bool is_to_stay = plan.script->values[number].until_call > 0;
+    results[i].retained_from = is_to_stay ? 0 : choice.retained_from;
+    if (state_->stores().empty() || transcript_) {
       continue;
     }
     stored_->note_result(number, results[i].value);
@@ -270,8 +314,7 @@ void BudgetStep::sample(const Tape::Operator& op, std::span<const Result> result
   const absl::Cleanup is_done = [this] { end_replay(); };
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].tensor.device() == source_.device()) {
-      const std::int64_t most =
-          std::min(limit_bytes_, bytes_before_ + followed_.plan()->peak_growth);
+      const std::int64_t most = std::min(limit_.bytes, base_bytes_ + followed_.plan()->peak_growth);
       probe_->look_at(op.op, i, results[i].tensor, most - source_.bytes_in_use());
     }
   }
@@ -302,8 +345,12 @@ void BudgetStep::hold_backward() {
 
 void BudgetStep::begin_backward(const Tape& tape) {
   guard_.hold(*this);
+  if (!is_in_forward_ && !rise_bytes_) {
+    rise_bytes_ = source_.bytes_in_use() - state_->held_beside(nullptr) - base_bytes_;
+  }
   if (transcript_ && !is_in_forward_) {
     transcript_->note_releases(tape);
+    transcript_->note_out_of_sight(tape);
     if (!transcript_->observes_backward()) {
       end_recording(RecordedBackward::kUnobserved);
     }
@@ -327,6 +374,21 @@ void BudgetStep::note_read(TapeValueId value) {
   keep_limit(0);
 }
 
+void BudgetStep::note_supplied(TapeValueId value, const at::Tensor& tensor) {
+  if (transcript_ && transcript_->value_of(value) != planner::kNone) {
+    transcript_->recorder().supplied(transcript_->value_of(value), tensor);
+  }
+}
+
+std::string_view BudgetStep::note_mutation(Tape& tape) {
+  if (state_->rewritten().find(tape, RewrittenMemory::By::kContents)) {
+    has_found_rewritten_ = true;
+  }
+  return has_found_rewritten_ ? ". Change a clone instead. The budget has noted it: later steps "
+                                "keep what they read there"
+                              : ". Change a clone instead";
+}
+
 std::int64_t BudgetStep::begin_node(std::string_view name) {
   const int backward = backward_;
   const bool is_known = backward >= 0 && backward == hooks_internal::current_backward() &&
@@ -334,7 +396,14 @@ std::int64_t BudgetStep::begin_node(std::string_view name) {
   return is_known ? node_.advance(followed_.plan()->script->nodes, name) : 0;
 }
 
-void BudgetStep::before_recomputed(const Tape::Operator& op) { keep_limit(op.bytes); }
+// Without a plan for so small a budget, what is made again may evict what is needed next, and so
+// on.
+void BudgetStep::before_recomputed(const Tape::Operator& op) {
+  if (evicted_bytes_ > 0 && ++reruns_ > most_reruns() * std::max<std::int64_t>(operators_, 1)) {
+    fail({.reruns = reruns_});
+  }
+  keep_limit(op.bytes);
+}
 
 void BudgetStep::after_recomputed() {
   if (transcript_) {
@@ -360,20 +429,31 @@ void BudgetStep::end_backward() { guard_.release(*this); }
 void BudgetStep::report() {
   const std::shared_ptr<const StepPlan>& plan = followed_.plan();
   EndedStep step;
-  step.bytes_before = bytes_before_;
+  step.bytes_before = base_bytes_;
+  step.in_flight = state_->end(*this);
+  step.rise_bytes = rise_bytes_;
+  if (evicted_bytes_ == 0 && !followed_.has_changed()) {
+    step.held_bytes = held_bytes_;
+  }
+  step.limit = limit_;
   step.plan = plan;
+  step.peak_before_plan = peak_before_plan_;
   step.difference = followed_.difference();
   step.has_failed = has_failed_;
   step.measured.peak_bytes = peak_bytes_;
+  step.measured.limit_bytes = state_->has_limit() ? std::optional(limit_.bytes) : std::nullopt;
   step.measured.evicted_bytes = evicted_bytes_;
   step.measured.shortage_bytes = shortage_bytes_;
   step.measured.stored_bytes = stored_->stored_bytes();
   step.measured.has_other_sizes = plan != nullptr && step.difference > 0;
   step.measured.is_recorded = is_recorded_;
+  step.measured.plans = plans_;
+  step.measured.planning_seconds = planning_seconds_;
   step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   if (plan != nullptr && step.difference == 0) {
     // The guard keeps a step of which more was to be expected within the limit.
-    step.measured.predicted_peak_bytes = std::min(plan->peak_growth + bytes_before_, limit_bytes_);
+    step.measured.predicted_peak_bytes =
+        std::max(std::min(plan->peak_growth + base_bytes_, limit_.bytes), peak_before_plan_);
     step.measured.predicted_seconds = plan->seconds;
     step.measured.plain_seconds = plan->plain_seconds;
     step.measured.bound_seconds = plan->bound_seconds;
@@ -382,6 +462,7 @@ void BudgetStep::report() {
     end_recording(has_failed_ ? RecordedBackward::kUnfinished : RecordedBackward::kWhole);
   }
   step.recorded = std::move(recorded_);
+  step.has_found_rewritten = has_found_rewritten_;
   if (probe_) {
     step.rates = probe_->rates();
   }

@@ -24,6 +24,8 @@
 #include "reprise/engine/budget/budget_state.h"
 #include "reprise/engine/budget/followed_plan.h"
 #include "reprise/engine/budget/memory_guard.h"
+#include "reprise/engine/budget/smallest_budget.h"
+#include "reprise/engine/budget/step_limit.h"
 #include "reprise/engine/budget/step_recording.h"
 #include "reprise/engine/budget/step_transcript.h"
 #include "reprise/engine/budget/store_probe.h"
@@ -77,12 +79,15 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   // Whether this step is the one that is recorded, and follows no plan: what is left of it can be
   // planned, see Note [Expected backward]. A backward through these nodes is about to begin.
   bool awaits_plan(const StepRecording& recording) const;
+  bool is_recorded_by(const StepRecording& recording) const {
+    return is_recorded_by_ == &recording;
+  }
   void expect_backward(std::vector<hooks_internal::BackwardNode> nodes) {
     expected_ = std::move(nodes);
   }
 
   // Of the memory guard.
-  std::int64_t limit_bytes() const { return limit_bytes_; }
+  std::int64_t limit_bytes() const { return limit_.bytes; }
   // Returns whether the limit holds for what this thread allocates.
   bool is_on_its_thread() const;
   std::int64_t make_room(std::int64_t bytes);
@@ -90,12 +95,12 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t begin_node(std::string_view name);
   void raise_peak(std::int64_t bytes);
   // Throws BudgetExceededError: there is no room.
-  [[noreturn]] void fail(std::int64_t bytes, std::int64_t bytes_in_use) const;
+  [[noreturn]] void fail(Shortage shortage) const;
 
   // TapeRetention.
   bool plans() const override { return true; }
-  void before_operator(const Tape& tape) override;
-  void run(const OperatorCall& call, OperatorInterceptor* next, bool runs_once) override;
+  void before_operator(Tape& tape) override;
+  void run(const OperatorCall& call, OperatorInterceptor* next, RunsOnce once) override;
   void decide(Tape::Operator& op, std::span<Result> results) override;
   void end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) override;
   bool retains_saved(const at::Tensor& tensor) const override {
@@ -105,6 +110,12 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool plan_backward(Tape& tape) override;
   void end_backward() override;
   void note_read(TapeValueId value) override;
+  void note_supplied(TapeValueId value, const at::Tensor& tensor) override;
+  bool copies(const c10::OperatorHandle& op, std::uint32_t ordinal, std::uint32_t place,
+              const at::Tensor& tensor) const override {
+    return state_->rewritten().is_read_by(op, ordinal, place, tensor);
+  }
+  std::string_view note_mutation(Tape& tape) override;
   void begin_replay() override;
   void end_replay() override;
   void before_recomputed(const Tape::Operator& op) override;
@@ -127,12 +138,16 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool has_backward(std::optional<int> which = std::nullopt) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(workers_mutex_);
 
-  void run_unguarded(const OperatorCall& call, OperatorInterceptor* next, bool runs_once);
+  std::optional<SmallestBudget> smallest_budget() const;
+  void run_unguarded(const OperatorCall& call, OperatorInterceptor* next, RunsOnce once);
   std::int64_t foreseen_bytes(const OperatorCall& call) const;
   void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
   bool may_evict() const;
   void follow(const StepScript::Call& known, std::span<Result> results);
-  void follow_in_backward(const planner::Trace& trace, const planner::Plan& plan, Tape& tape);
+  std::shared_ptr<const StepPlan> plan_for(const StepScript& script);
+  void follow_from_here(Tape& tape);
+  void release_due(Tape& tape);
+  bool plan_rest(Tape& tape);
   void sample(const Tape::Operator& op, std::span<const Result> results);
   void end_recording(RecordedBackward backward);
   void report();
@@ -140,21 +155,31 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   const std::shared_ptr<BudgetState> state_;
   MemoryGuard& guard_;
   MemorySource& source_;
-  const std::int64_t limit_bytes_;
   const std::int64_t bytes_before_;
+  const std::int64_t base_bytes_;  // of these, those that no step in flight holds
+  const StepLimit limit_;
   Clock::time_point start_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::weak_ptr<Frame> frame_;
 
   // Of forward's thread.
-  FollowedPlan followed_;
   std::int64_t operator_bytes_ = 0;  // that the last operator has taken at once
+  std::int64_t operators_ = 0;
   std::unique_ptr<c10::DebugInfoGuard> reports_;
   bool is_recorded_ = false;
   std::optional<StepTranscript> transcript_;  // while the step is recorded
   std::optional<StoreProbe> probe_;           // of stores, while a planned step is recorded
+  int plans_ = 0;                             // made for the step
+  double planning_seconds_ = 0;
+  std::int64_t held_bytes_ = 0;             // when forward has ended
+  std::optional<std::int64_t> rise_bytes_;  // see MeasuredStep
+  FollowedPlan followed_;
+  std::int64_t peak_before_plan_ = 0;                   // in use while another plan was followed
+  bool is_to_align_ = false;                            // when backward begins
+  std::size_t releases_ = 0;                            // of the plan, so far
   std::vector<hooks_internal::BackwardNode> expected_;  // none if nothing is to be planned
   bool has_planned_rest_ = false;
+  std::optional<planner::Trace> expected_trace_;  // of the whole step, when backward began
 
   std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> is_waiting_ = false;  // forward, and from then on until backward ends
@@ -170,10 +195,13 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   mutable Mutex workers_mutex_;
   std::vector<Worker> workers_ ABSL_GUARDED_BY(workers_mutex_);
   std::atomic<bool> is_over_ = false;
+  bool has_looked_for_rewritten_ = false;  // see RewrittenMemory
+  std::atomic<bool> has_found_rewritten_ = false;
   mutable std::atomic<bool> has_failed_ = false;
   std::atomic<std::int64_t> peak_bytes_ = 0;
   std::atomic<std::int64_t> evicted_bytes_ = 0;
   std::atomic<std::int64_t> shortage_bytes_ = 0;
+  std::atomic<std::int64_t> reruns_ = 0;  // of operators, since the first eviction
 };
 
 // While alive, the step's limit holds for what the calling thread does, or, if `backward` is not

@@ -3,7 +3,9 @@
 //
 // The plan of a step's backward that is made when forward has ended.
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,7 +34,7 @@ std::optional<planner::Solution> solve(const planner::Trace& trace, std::int64_t
 }
 
 // Returns nothing if the step fits as it is, or no plan is valid.
-std::optional<planner::Plan> plan_rest(const planner::Trace& trace, std::int64_t peak_bytes) {
+std::optional<planner::Plan> find_rest(const planner::Trace& trace, std::int64_t peak_bytes) {
   const planner::Simulator simulator(trace);
   const planner::Simulation as_it_is = simulator.run(planner::retain_all(trace));
   if (as_it_is.is_valid && as_it_is.peak_bytes <= peak_bytes) {
@@ -42,49 +44,102 @@ std::optional<planner::Plan> plan_rest(const planner::Trace& trace, std::int64_t
   return solution ? std::optional(simulator.reduced(solution->plan)) : std::nullopt;
 }
 
+// Has values of the tape be what was chosen for them from now on.
+void carry_out(Tape& tape, const std::vector<std::pair<TapeValueId, planner::Choice>>& choices,
+               c10::Device device) {
+  std::vector<TapeValueId> unneeded;
+  for (const auto& [value, choice] : choices) {
+    tape.values[value].retained_from = std::max<std::uint8_t>(choice.retained_from, 1);
+    if (!choice.is_retained() && tape.given.contains(value)) {
+      unneeded.push_back(value);
+    }
+  }
+  TapeEviction(tape, tape.operators.size(), device).evict_all(unneeded);
+}
+
 }  // namespace
 
 bool BudgetStep::awaits_plan(const StepRecording& recording) const {
   return is_recorded_by_ == &recording && !is_in_forward_ && transcript_ && !has_planned_rest_ &&
-         followed_.plan() == nullptr && !state_->aim().max_overhead;
+         followed_.plan() == nullptr && state_->has_limit();
 }
 
+// What the program still held when the step came to follow its plan can be freed now.
 bool BudgetStep::plan_backward(Tape& tape) {
+  // Only once: other backwards may replay the tape by the time a later one begins.
+  if (!is_in_forward_ && !std::exchange(has_looked_for_rewritten_, true) &&
+      state_->rewritten().find(tape, RewrittenMemory::By::kVersion)) {
+    has_found_rewritten_ = true;
+  }
+  if (!is_in_forward_ && followed_.plan() != nullptr && std::exchange(is_to_align_, false)) {
+    follow_from_here(tape);
+    return true;
+  }
+  return plan_rest(tape);
+}
+
+bool BudgetStep::plan_rest(Tape& tape) {
   const std::vector<hooks_internal::BackwardNode> nodes = std::exchange(expected_, {});
   if (nodes.empty() || !transcript_) {
     return false;
   }
-  const auto trace = transcript_->foresee(nodes, nodes_thread_, tape);
+  std::optional<planner::Trace> trace = transcript_->foresee(nodes, nodes_thread_, tape);
   if (!trace) {
     return false;
   }
+  const absl::Cleanup keep = [&] { expected_trace_ = without_evictions(*std::move(trace)); };
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
-  const auto plan = plan_rest(*trace, limit_bytes_ - bytes_before_ + trace->bytes_before_step());
+  const Clock::time_point start = Clock::now();
+  const auto plan = find_rest(
+      *trace, limit_.bytes - base_bytes_ - state_->held_beside(this) + trace->bytes_before_step());
+  ++plans_;
+  planning_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   if (!plan) {
     return false;
   }
-  follow_in_backward(*trace, *plan, tape);
+  std::vector<std::pair<TapeValueId, planner::Choice>> choices;
+  for (const TapeValueId value : tape.values.ids()) {
+    if (const planner::ValueId id = transcript_->value_of(value); id != planner::kNone) {
+      choices.emplace_back(value,
+                           trace->is_held(id) ? planner::Choice::retain() : plan->choices[id]);
+    }
+  }
+  carry_out(tape, choices, source_.device());
   return has_planned_rest_ = true;
 }
 
-void BudgetStep::follow_in_backward(const planner::Trace& trace, const planner::Plan& plan,
-                                    Tape& tape) {
-  std::vector<TapeValueId> unneeded;
-  for (const TapeValueId value : tape.values.ids()) {
-    const planner::ValueId id = transcript_->value_of(value);
-    if (id == planner::kNone) {
-      continue;
-    }
-    const planner::OperatorId released = trace.values[id].released;
-    const bool is_held = released == planner::kNone || released >= trace.backward_begin;
-    const planner::Choice choice = plan.choices[id];
-    tape.values[value].retained_from = std::max<std::uint8_t>(choice.retained_from, 1);
-    if (!is_held && !choice.is_retained() && tape.given.contains(value)) {
-      unneeded.push_back(value);
+// Another plan is followed than before: see Note [Shared beginnings].
+void BudgetStep::follow_from_here(Tape& tape) {
+  is_to_align_ = is_in_forward_;
+  guard_.assign_peak();
+  peak_before_plan_ = peak_bytes_;
+  begin_replay();
+  const absl::Cleanup is_done = [this] { end_replay(); };
+  std::vector<std::pair<TapeValueId, planner::Choice>> choices;
+  const std::vector<planner::Choice>& planned = followed_.plan()->choices;
+  const std::span<const TapeValueId> values = followed_.values();
+  const StepScript& script = *followed_.plan()->script;
+  for (std::size_t number = 0; number < std::min(values.size(), planned.size()); ++number) {
+    if (script.values[number].until_call <= followed_.calls()) {
+      choices.emplace_back(values[number], planned[number]);
     }
   }
-  TapeEviction(tape, tape.operators.size(), source_.device()).evict_all(unneeded);
+  carry_out(tape, choices, source_.device());
+  releases_ = 0;
+}
+
+void BudgetStep::release_due(Tape& tape) {
+  const std::vector<PlannedRelease>& releases = followed_.plan()->releases;
+  std::vector<std::pair<TapeValueId, planner::Choice>> choices;
+  for (; releases_ < releases.size() && releases[releases_].call <= followed_.calls();
+       ++releases_) {
+    const std::uint32_t number = releases[releases_].number;
+    choices.emplace_back(followed_.values()[number], followed_.plan()->choices[number]);
+  }
+  if (!choices.empty()) {
+    carry_out(tape, choices, source_.device());
+  }
 }
 
 }  // namespace reprise::engine_internal

@@ -7,19 +7,35 @@
 
 namespace reprise::engine_internal {
 
-FollowedPlan::FollowedPlan(std::vector<std::shared_ptr<const StepPlan>> plans) {
-  for (auto& plan : plans) {
-    candidates_.push_back({std::move(plan)});
+FollowedPlan::FollowedPlan(const Scripts& scripts, PlanOf plan_of) : plan_of_(std::move(plan_of)) {
+  for (const auto& script : scripts) {
+    candidates_.push_back({script});
   }
   choose();
 }
 
+// A step of which no plan is valid is no candidate.
 void FollowedPlan::choose() {
-  const auto closest = std::min_element(
-      candidates_.begin(), candidates_.end(),
-      [](const Candidate& a, const Candidate& b) { return a.difference < b.difference; });
-  plan_ = closest == candidates_.end() ? nullptr : closest->plan;
-  difference_ = plan_ == nullptr ? 0 : closest->difference;
+  while (!candidates_.empty()) {
+    const auto closest = std::min_element(
+        candidates_.begin(), candidates_.end(),
+        [](const Candidate& a, const Candidate& b) { return a.difference < b.difference; });
+    difference_ = closest->difference;
+    if (plan_ != nullptr && plan_->script == closest->script) {
+      return;
+    }
+    if (auto plan = plan_of_(*closest->script)) {
+      if (calls_ > 0) {
+        ++changes_;
+        is_to_take_ = true;
+      }
+      plan_ = std::move(plan);
+      return;
+    }
+    candidates_.erase(closest);
+  }
+  plan_ = nullptr;
+  difference_ = 0;
 }
 
 const StepScript::Call* FollowedPlan::next_call() const {
@@ -29,8 +45,14 @@ const StepScript::Call* FollowedPlan::next_call() const {
 
 const StepScript::Call* FollowedPlan::advance(const c10::OperatorHandle& op,
                                               std::span<const TapeRetention::Result> results) {
+  if (plan_ == nullptr) {
+    return nullptr;
+  }
+  for (const TapeRetention::Result& result : results) {
+    values_.push_back(result.value);
+  }
   std::erase_if(candidates_, [&](Candidate& candidate) {
-    const auto difference = candidate.plan->script->difference(calls_, op, results);
+    const auto difference = candidate.script->difference(calls_, op, results);
     candidate.difference += difference.value_or(0);
     return !difference;
   });
@@ -42,9 +64,40 @@ const StepScript::Call* FollowedPlan::advance(const c10::OperatorHandle& op,
 
 void FollowedPlan::end_forward() {
   std::erase_if(candidates_, [this](const Candidate& candidate) {
-    return candidate.plan->script->calls.size() != calls_;
+    return candidate.script->calls.size() != calls_;
   });
   choose();
+}
+
+bool plan_order(const StepScript& one, const StepScript& other) {
+  return std::pair(one.calls.size(), one.number) < std::pair(other.calls.size(), other.number);
+}
+
+std::vector<bool> lost_values(const StepScript& script,
+                              std::span<const std::shared_ptr<const StepPlan>> plans) {
+  struct Stretch {
+    const StepPlan* plan;
+    std::uint32_t end_value;  // of the beginning that it is followed in
+  };
+  std::vector<Stretch> stretches;
+  for (const auto& plan : plans) {
+    if (plan_order(*plan->script, script)) {
+      const std::size_t calls = script.calls_shared_with(*plan->script);
+      stretches.push_back({plan.get(), calls == 0 ? 0 : script.calls[calls - 1].end_value});
+    }
+  }
+  std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) {
+    return plan_order(*a.plan->script, *b.plan->script);
+  });
+  std::vector<bool> lost(script.values.size());
+  std::uint32_t begin = 0;  // of the values that are made under the next plan, or one after it
+  for (const auto& [plan, end] : stretches) {
+    for (std::uint32_t number = 0; begin < end && number < end; ++number) {
+      lost[number] = lost[number] || !plan->choices[number].is_retained();
+    }
+    begin = std::max(begin, end);
+  }
+  return lost;
 }
 
 }  // namespace reprise::engine_internal

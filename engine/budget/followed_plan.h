@@ -3,13 +3,21 @@
 //
 // The plan that a step follows: of the known ones that have all of its operators so far, the one
 // whose values are closest in size.
+//
+// Note [Shared beginnings]: steps over sequences of several lengths begin alike, and which one a
+// step is shows where a shorter one would have ended. Until then a step follows the plan of the
+// shortest one, which retains the most: what the plan of a longer one does not retain is freed when
+// the shorter one is ruled out, at no cost. The plan of a longer one is made for a step without the
+// values that a shorter one's plan lets go of (lost_values()), so that it does not count on them.
 #ifndef REPRISE_ENGINE_BUDGET_FOLLOWED_PLAN_H_
 #define REPRISE_ENGINE_BUDGET_FOLLOWED_PLAN_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "reprise/engine/budget/known_step.h"
@@ -19,8 +27,13 @@ namespace reprise::engine_internal {
 
 class FollowedPlan {
  public:
-  // Of plans that are equally close, the first one is followed.
-  explicit FollowedPlan(std::vector<std::shared_ptr<const StepPlan>> plans);
+  using Scripts = std::vector<std::shared_ptr<const StepScript>>;
+  // Returns the plan for a step; null if there is none. May plan.
+  using PlanOf = std::function<std::shared_ptr<const StepPlan>(const StepScript&)>;
+
+  // scripts: of the known steps, in the order of plan_order(). Of those equally close, the first
+  // one is followed.
+  FollowedPlan(const Scripts& scripts, PlanOf plan_of);
 
   // Returns null if there is none.
   const std::shared_ptr<const StepPlan>& plan() const { return plan_; }
@@ -36,18 +49,39 @@ class FollowedPlan {
   // There is no further operator.
   void end_forward();
 
+  // Returns whether another plan was followed at first.
+  bool has_changed() const { return changes_ > 0; }
+  // Returns whether another plan was followed until the last call.
+  bool take_change() { return std::exchange(is_to_take_, false); }
+  // Returns the number of operators so far, while there is a plan.
+  std::size_t calls() const { return calls_; }
+  // Returns the values of the step so far, by number.
+  std::span<const TapeValueId> values() const { return values_; }
+
  private:
   struct Candidate {
-    std::shared_ptr<const StepPlan> plan;
+    std::shared_ptr<const StepScript> script;
     std::int64_t difference = 0;
   };
   void choose();
 
+  PlanOf plan_of_;
   std::vector<Candidate> candidates_;
   std::shared_ptr<const StepPlan> plan_;
   std::int64_t difference_ = 0;
+  std::vector<TapeValueId> values_;
   std::size_t calls_ = 0;
+  int changes_ = 0;
+  bool is_to_take_ = false;
 };
+
+// Returns whether a step's plan is to be followed before another one's that is as close.
+bool plan_order(const StepScript& one, const StepScript& other);
+
+// Returns, by number, the values of `script` that are gone when a step turns out to be its: the
+// plans of steps that come before it, which are those in `plans`, do not retain them.
+std::vector<bool> lost_values(const StepScript& script,
+                              std::span<const std::shared_ptr<const StepPlan>> plans);
 
 }  // namespace reprise::engine_internal
 

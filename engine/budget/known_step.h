@@ -6,6 +6,7 @@
 #define REPRISE_ENGINE_BUDGET_KNOWN_STEP_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "reprise/engine/budget/step_script.h"
+#include "reprise/engine/budget/steps_in_flight.h"
 #include "reprise/engine/budget/store_rates.h"
+#include "reprise/planner/format/saved_step.h"
 #include "reprise/planner/planner.h"
 #include "reprise/planner/trace.h"
 
@@ -23,6 +26,7 @@ namespace reprise::engine_internal {
 struct BudgetAim {
   std::int64_t peak_bytes;
   std::optional<double> max_overhead;  // instead of peak_bytes
+  bool varies = false;                 // peak_bytes is that of one step: others have other ones
 };
 
 // Of a recorded step's backward, that which is not observed is an estimate.
@@ -59,22 +63,40 @@ struct PlannedFetch {
   std::pair<std::uint32_t, int> key() const { return {trigger, reads}; }
 };
 
+// Before call number `call` of the script, the value that a backward inside forward has read, and
+// that the plan does not retain, is freed.
+struct PlannedRelease {
+  std::uint32_t call;
+  std::uint32_t number;
+};
+
 // A plan as a step carries it out. Does not change.
 struct StepPlan {
   std::shared_ptr<const StepScript> script;
   std::vector<planner::Choice> choices;  // by value of the script
   std::vector<PlannedStore> stores;      // none if it uses none
   std::vector<PlannedFetch> fetches;     // by trigger and reads
+  std::vector<PlannedRelease> releases;  // by call
   std::int64_t peak_growth;              // the predicted peak beyond the bytes before the step
   std::int64_t peak_error;               // in it: measured less simulated, in the last step
+  InFlight in_flight;                    // that the plan is for
+  std::int64_t base_rise = 0;  // of the bytes before the step, by steps that end until its backward
   double seconds;
-  double plain_seconds;  // of the step without recomputation
-  double bound_seconds;  // of any plan within the same peak
+  double plain_seconds;         // of the step without recomputation
+  double bound_seconds;         // of any plan within the same peak
+  double planning_seconds = 0;  // of the host; 0: it was made for an earlier step
 };
 
 // What was measured in a step that followed a plan from its first to its last operator.
 struct MeasuredStep {
+  std::int64_t bytes_before;  // without those of steps in flight
+  InFlight in_flight;
+  std::optional<std::int64_t> held_bytes;  // when forward had ended, if nothing was evicted
+  // When backward began: by how much more was in use than when the step began, without what steps
+  // in flight held.
+  std::optional<std::int64_t> rise_bytes;
   std::int64_t growth;            // beyond the bytes before the step
+  bool is_whole = true;           // the plan was followed when that was reached
   std::int64_t shortage_bytes;    // the most that the guard had to find at once
   std::optional<double> seconds;  // of the step, unless it was recorded
 };
@@ -82,16 +104,31 @@ struct MeasuredStep {
 // Returns nothing if backward reads a value that cannot be computed again: no plan is valid.
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner);
 
+// Returns the trace of a step in which nothing is evicted.
+planner::Trace without_evictions(planner::Trace trace);
+
 // Not thread-safe.
 class KnownStep {
  public:
   // rates: of the stores that plans may use.
   KnownStep(RecordedStep recorded, const StoreRates& rates);
+  // A step of an earlier process, with the script of its operators in this one.
+  KnownStep(planner_internal::SavedStep saved, StepScript script, const StoreRates& rates);
 
-  bool is_of(const StepPlan& plan) const { return plan.script == script_; }
-  const planner::Trace& trace() const { return *trace_; }
-  planner::Planner& planner() { return *planner_; }
+  // Returns what a later process needs, but for the script.
+  planner_internal::SavedStep saved() const;
+
+  const std::shared_ptr<const StepScript>& script() const { return script_; }
+  // Returns the last plan, or null.
+  std::shared_ptr<const StepPlan> plan() const { return plan_; }
+  // Returns the trace of the step without recomputation.
+  planner::Trace trace() const;
   int recordings() const { return recordings_; }  // that are final
+  bool is_backward_estimated() const { return backward_ != RecordedBackward::kWhole; }
+  // The last plan, for the trace; null if none is valid.
+  const planner::Plan* plan_for_trace() const { return plan_ == nullptr ? nullptr : &reduced_; }
+  // Returns those that plans may use.
+  const std::vector<planner::StoreOption>& stores() const { return planner_->simulator().stores(); }
 
   // For a report.
   struct Summary {
@@ -119,8 +156,13 @@ class KnownStep {
   void note_failure(const StepPlan& plan);
 
   // Returns the plan for a step that starts with `bytes_before` in use: within the aim, or, if none
-  // is found, the one with the smallest peak. Null if no plan is valid.
-  std::shared_ptr<const StepPlan> plan_for(const BudgetAim& aim, std::int64_t bytes_before);
+  // is found, the one with the smallest peak. Null if no plan is valid. lost: by number, the values
+  // that are gone when the step is known to be this one, see Note [Shared beginnings].
+  std::shared_ptr<const StepPlan> plan_for(const BudgetAim& aim, std::int64_t bytes_before,
+                                           const std::vector<bool>& lost);
+
+  // Later plans are for as many.
+  void note_in_flight(const InFlight& seen, std::int64_t base_bytes);
 
   // Later plans leave as much more room as this step needed beyond its prediction, and predict as
   // much more time.
@@ -128,18 +170,34 @@ class KnownStep {
 
  private:
   void replace(RecordedStep recorded, const StoreRates& rates);
-  bool needs_plan(std::int64_t room, const BudgetAim& aim);
+  // Of the plan, for one step, or for all that are in flight.
+  std::int64_t held_growth() const { return simulated_held_ + held_error_; }
+  std::int64_t growth_in_flight() const {
+    return planned_growth_ + (in_flight_.alike - 1) * held_growth();
+  }
+  std::int64_t rise_by_others(const MeasuredStep& measured);
+  bool is_alone() const { return in_flight_ == InFlight(); }
+  std::optional<planner::Solution> find_plan_in_flight();
+  std::int64_t held_by(const planner::Plan& plan) const;
+  bool needs_plan(std::int64_t room, const BudgetAim& aim, const std::vector<bool>& lost) const;
+  bool counts_on(const std::vector<bool>& lost) const;
+  void mark_lost(const std::vector<bool>& lost);
+  std::int64_t room_to_plan(std::int64_t room, const BudgetAim& aim) const;
   void make_planner(std::vector<planner::StoreOption> stores);
   void make_plan(const BudgetAim& aim);
+  void set_plan(const planner::Plan& plan, const planner::Simulation& simulation,
+                double bound_seconds);
+  void adopt(const planner_internal::SavedPlan& saved);
   std::optional<planner::Solution> find_plan(const BudgetAim& aim);
   // Returns nothing if no plan is valid.
   std::optional<planner::Solution> find_plan_or_smallest(const BudgetAim& aim);
   planner::Choice choice_of(planner::ValueId value) const;
   void add_stores(StepPlan& plan) const;
   std::vector<PlannedFetch> fetches() const;
+  std::vector<PlannedRelease> releases(const std::vector<planner::Choice>& choices) const;
 
   std::shared_ptr<const StepScript> script_;
-  std::unique_ptr<const planner::Trace> trace_;  // the planner refers to it
+  std::unique_ptr<planner::Trace> trace_;  // the planner refers to it
   std::unique_ptr<planner::Planner> planner_;
   int simulations_ = 0;               // of the planner
   std::vector<PlannedStore> stores_;  // those of the planner
@@ -150,8 +208,19 @@ class KnownStep {
   planner::Plan reduced_;            // its choices
   std::int64_t room_ = -1;           // for growth, that the plan was made for; negative: none was
   std::int64_t planned_growth_ = 0;  // of the plan, as simulated
-  bool is_smallest_ = false;         // no plan fits into the room: the one with the smallest peak
-  int plans_for_more_room_ = 0;
+  std::int64_t simulated_held_ = 0;  // by the plan, when forward has ended
+  std::int64_t held_error_ = 0;      // measured less simulated
+  std::int64_t own_rise_ = std::numeric_limits<std::int64_t>::max();  // the least that was measured
+  InFlight in_flight_;                                                // of late
+  InFlight in_flight_now_;         // since steps_in_flight_now_ steps
+  std::int64_t highest_base_ = 0;  // beside steps in flight, likewise
+  std::int64_t highest_base_now_ = 0;
+  int steps_in_flight_now_ = 0;
+  int planned_alike_ = 1;
+  std::int64_t plain_growth_ = 0;  // of the step without recomputation
+  bool is_smallest_ = false;       // no plan fits into the room: the one with the smallest peak
+  int visits_ = 0;
+  int plans_made_anew_ = 0;          // since the last recording
   std::int64_t excess_bytes_ = 0;    // of measured peaks over predicted ones
   std::int64_t least_excess_bytes_;  // with less there has been a shortage
   double excess_seconds_ = 0;        // of measured times over simulated ones

@@ -25,7 +25,7 @@ class AllocationGuard final : public CpuAllocationObserver {
   void exceed_soft_limit(std::int64_t bytes, std::int64_t bytes_in_use) override {
     for (const auto& step : guard_.steps()) {
       if (step->is_on_its_thread() && bytes > step->limit_bytes() - bytes_in_use) {
-        step->fail(bytes, bytes_in_use);
+        step->fail({.bytes = bytes, .bytes_in_use = bytes_in_use});
       }
     }
   }
@@ -157,6 +157,12 @@ void MemoryGuard::release(BudgetStep& step) {
     --entry->holds;
     update();
   }
+}
+
+void MemoryGuard::assign_peak() {
+  const auto known = steps();
+  const MutexLock lock(mutex_);
+  update();
 }
 
 MemoryGuard::Entry* MemoryGuard::find(const BudgetStep& step) {

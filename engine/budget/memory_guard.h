@@ -46,6 +46,8 @@ class MemoryGuard {
   // Its limit is in force in between. Calls nest.
   void hold(BudgetStep& step);
   void release(BudgetStep& step);
+  // Raises the peaks of the steps whose limits are in force to the source's until now.
+  void assign_peak();
   // Returns the steps whose limits are in force, or all that are known.
   std::vector<std::shared_ptr<BudgetStep>> steps(bool only_held = true) const;
 

@@ -47,7 +47,28 @@ std::shared_ptr<StepRecording> StepRecording::of_this_thread() {
   return is_of_it ? std::move(recording) : nullptr;
 }
 
+PausedRecording::PausedRecording() : recording_(StepRecording::of_this_thread()) {
+  if (recording_ != nullptr) {
+    recording_->recorder().pause();
+  }
+}
+
+PausedRecording::~PausedRecording() {
+  if (recording_ != nullptr) {
+    recording_->recorder().resume();
+  }
+}
+
+void StepRecording::pause_until_backward() {
+  if (!is_in_forward_ && !observes_backward_ && !std::exchange(is_paused_, true)) {
+    recorder_.pause();
+  }
+}
+
 void StepRecording::begin_backward() {
+  if (std::exchange(is_paused_, false)) {
+    recorder_.resume();
+  }
   observes_backward_ = true;
   if (const std::int64_t bytes = source_.take_unreported(); bytes > 0) {
     recorder_.allocated(this, bytes, bytes);

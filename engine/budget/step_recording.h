@@ -38,6 +38,8 @@ class StepRecording final : public BlockObserver {
   void end_forward() { is_in_forward_ = false; }
   bool is_in_forward() const { return is_in_forward_; }
 
+  // Another step has begun. What the thread does until backward begins is taken to be others'.
+  void pause_until_backward();
   // Its nodes will be reported. Adds what forward's thread has allocated since the end of the
   // scope: backward's first gradient.
   void begin_backward();
@@ -65,7 +67,21 @@ class StepRecording final : public BlockObserver {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> observes_backward_ = false;
+  bool is_paused_ = false;  // until backward
   bool is_ended_ = false;
+};
+
+// While alive, a recording in progress on this thread does not see what the thread does: that
+// belongs to another step.
+class PausedRecording {
+ public:
+  PausedRecording();
+  ~PausedRecording();
+  PausedRecording(const PausedRecording&) = delete;
+  PausedRecording& operator=(const PausedRecording&) = delete;
+
+ private:
+  std::shared_ptr<StepRecording> recording_;
 };
 
 }  // namespace reprise::engine_internal

@@ -24,6 +24,8 @@ struct StepScript {
   struct Value {
     planner::ValueId id;  // planner::kNone: not in the trace
     std::int64_t bytes;
+    // If a backward inside forward reads the value, it stays until this call; otherwise 0.
+    std::uint32_t until_call = 0;
   };
   struct Call {
     c10::OperatorHandle op;
@@ -37,6 +39,8 @@ struct StepScript {
     return {values.data() + calls[call].first_value, values.data() + calls[call].end_value};
   }
 
+  // Returns how many calls both scripts begin with, with results of the same sizes.
+  std::size_t calls_shared_with(const StepScript& other) const;
   // Returns by how many bytes the results of call number `call` differ from these; nothing if it is
   // another operator, or has more or fewer results.
   std::optional<std::int64_t> difference(std::size_t call, const c10::OperatorHandle& op,
@@ -46,6 +50,7 @@ struct StepScript {
   std::vector<Call> calls;
   std::vector<Value> values;
   std::vector<NodeNeeds> nodes;  // of backward
+  int number = 0;                // of the step among those that its budget has known
 };
 
 }  // namespace reprise::engine_internal

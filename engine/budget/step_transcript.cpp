@@ -36,6 +36,14 @@ void StepTranscript::note_releases(const Tape& tape) {
   }
 }
 
+void StepTranscript::note_out_of_sight(const Tape& tape) {
+  for (const auto& [value, given] : tape.given) {
+    if (given.why == Why::kOutOfSight && given.kept.alias.defined()) {
+      recorder().note_once(given.kept.alias, RunsOnce::kOutOfSight);
+    }
+  }
+}
+
 float StepTranscript::add(const Tape::Operator& op, std::span<const TapeRetention::Result> results,
                           std::int64_t bytes) {
   const auto first = static_cast<std::uint32_t>(script_.values.size());
@@ -48,6 +56,7 @@ float StepTranscript::add(const Tape::Operator& op, std::span<const TapeRetentio
     values_[result.value] = id;
   }
   const auto seconds = static_cast<float>(recorder().last_seconds());
+  operators_.push_back(recorder().last_operator());
   script_.calls.push_back(
       {op.op, first, static_cast<std::uint32_t>(script_.values.size()), seconds, bytes});
   return seconds;
@@ -95,6 +104,7 @@ std::optional<planner::Trace> StepTranscript::foresee(
   }
   planner::Trace trace = recorder().trace_of_forward();
   mark_evicted(trace, tape);
+  mark_lost(trace, tape);
   append_backward(trace, nodes, [&](const hooks_internal::BackwardNode& node) {
     const auto found = node.thread == thread ? awaited.find(node.sequence) : awaited.end();
     if (found == awaited.end()) {
@@ -121,10 +131,32 @@ void StepTranscript::mark_evicted(planner::Trace& trace, const Tape& tape) const
       continue;
     }
     const planner::OperatorId producer = producers[id];
-    const planner::OperatorId released = trace.values[id].released;
-    trace.values[id].is_evicted = producer != planner::kNone &&
-                                  trace.operators[producer].can_recompute &&
-                                  released != planner::kNone && released < trace.backward_begin;
+    trace.values[id].is_evicted =
+        producer != planner::kNone && trace.operators[producer].can_recompute && !trace.is_held(id);
+  }
+}
+
+// What has read memory that has been overwritten since cannot run again.
+void StepTranscript::mark_lost(planner::Trace& trace, const Tape& tape) const {
+  const auto is_lost = [&](TapeValueId value) {
+    const auto given = tape.given.find(value);
+    return given != tape.given.end() && given->second.lost;
+  };
+  const bool has_lost = std::any_of(tape.given.begin(), tape.given.end(),
+                                    [&](const auto& entry) { return is_lost(entry.first); });
+  if (!has_lost) {
+    return;
+  }
+  const std::vector<planner::OperatorId> producers = trace.producers();
+  for (const Tape::Operator& op : tape.operators) {
+    bool reads_lost = false;
+    tape.for_each_use(op, [&](TapeValueId use) { reads_lost = reads_lost || is_lost(use); });
+    tape.for_each_outcome(op, [&](TapeValueId outcome) {
+      const planner::ValueId id = value_of(outcome);
+      if (reads_lost && id != planner::kNone && producers[id] != planner::kNone) {
+        trace.operators[producers[id]].can_recompute = false;
+      }
+    });
   }
 }
 
@@ -139,12 +171,27 @@ std::vector<planner::ValueId> StepTranscript::values_of(
   return values;
 }
 
+// By backwards inside forward.
+void StepTranscript::note_reads_for_gradients(const planner::Trace& trace,
+                                              const absl::flat_hash_set<planner::ValueId>& read) {
+  for (StepScript::Value& value : script_.values) {
+    if (read.contains(value.id) && !trace.is_held(value.id)) {
+      const auto next =
+          std::upper_bound(operators_.begin(), operators_.end(), trace.values[value.id].released);
+      value.until_call = static_cast<std::uint32_t>(next - operators_.begin());
+    }
+  }
+}
+
 std::optional<RecordedStep> StepTranscript::finish(RecordedBackward backward) {
   if (backward != RecordedBackward::kWhole) {
     add_remaining_nodes();
   }
-  RecordedStep recorded{std::move(script_), recording_->finish(), backward};
+  const absl::flat_hash_set<planner::ValueId> read = recorder().read_for_gradients();
+  planner::Trace trace = recording_->finish();
   recording_.reset();
+  note_reads_for_gradients(trace, read);
+  RecordedStep recorded{std::move(script_), std::move(trace), backward};
   if (!is_valid(recorded.trace)) {
     return std::nullopt;
   }

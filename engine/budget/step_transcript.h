@@ -13,11 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "reprise/engine/budget/known_step.h"
 #include "reprise/engine/budget/step_recording.h"
 #include "reprise/engine/budget/step_script.h"
 #include "reprise/engine/tape/tape_retention.h"
 #include "reprise/hooks/seam/backward_scope.h"
+#include "reprise/planner/trace.h"
 
 namespace reprise::engine_internal {
 
@@ -31,6 +33,8 @@ class StepTranscript {
 
   // The program has let go of values that nothing but the tape holds.
   void note_releases(const Tape& tape);
+  // Forward has ended: what other code than operators has filled cannot be computed again.
+  void note_out_of_sight(const Tape& tape);
   // An operator has run, and has taken `bytes` at once. Returns its time in seconds.
   float add(const Tape::Operator& op, std::span<const TapeRetention::Result> results,
             std::int64_t bytes);
@@ -56,12 +60,16 @@ class StepTranscript {
 
  private:
   void add_remaining_nodes();
+  void note_reads_for_gradients(const planner::Trace& trace,
+                                const absl::flat_hash_set<planner::ValueId>& read);
   void mark_evicted(planner::Trace& trace, const Tape& tape) const;
+  void mark_lost(planner::Trace& trace, const Tape& tape) const;
   std::vector<planner::ValueId> values_of(const TapeRetention::NodeReads& node) const;
   bool is_read(TapeValueId value) const { return !reads_.contains(value) || reads_[value] > 0; }
 
   std::shared_ptr<StepRecording> recording_;
   StepScript script_;
+  std::vector<planner::OperatorId> operators_;  // of the trace, by call
   base_internal::IdVector<TapeValueId, planner::ValueId> values_;
   TapeRetention::ReadsOfNodes nodes_;                // that backward will come to
   base_internal::IdVector<TapeValueId, int> reads_;  // so far

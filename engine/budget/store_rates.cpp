@@ -17,6 +17,47 @@ void StoreRate::add(const StoreSample& sample) {
   copies_on_device += sample.copies_on_device ? 1 : 0;
 }
 
+StoreRates::StoreRates(std::size_t stores, const std::vector<planner_internal::SavedSample>& saved)
+    : stores_(stores) {
+  for (const planner_internal::SavedSample& each : saved) {
+    Known& known = kinds_[each.kind];
+    known.samples = static_cast<std::size_t>(each.samples);
+    known.fractions.resize(stores_);
+    known.fastest.resize(stores_, {});
+    known.fractions[each.store] = each.fraction;
+    known.fastest[each.store] = {.bytes = each.bytes,
+                                 .retained_bytes = each.retained_bytes,
+                                 .call_seconds = each.call_seconds,
+                                 .put_seconds = each.put_seconds,
+                                 .get_seconds = each.get_seconds,
+                                 .needs_successor = each.needs_successor,
+                                 .copies_on_device = each.copies_on_device};
+  }
+}
+
+std::vector<planner_internal::SavedSample> StoreRates::saved() const {
+  std::vector<planner_internal::SavedSample> saved;
+  for (const auto& [kind, known] : kinds_) {
+    for (std::size_t store = 0; store < stores_; ++store) {
+      const StoreSample& fastest = known.fastest[store];
+      saved.push_back({.kind = kind,
+                       .store = static_cast<std::int32_t>(store),
+                       .samples = static_cast<std::int32_t>(known.samples),
+                       .fraction = known.fractions[store],
+                       .bytes = fastest.bytes,
+                       .retained_bytes = fastest.retained_bytes,
+                       .call_seconds = fastest.call_seconds,
+                       .put_seconds = fastest.put_seconds,
+                       .get_seconds = fastest.get_seconds,
+                       .needs_successor = fastest.needs_successor,
+                       .copies_on_device = fastest.copies_on_device});
+    }
+  }
+  std::stable_sort(saved.begin(), saved.end(),
+                   [](const auto& a, const auto& b) { return a.kind < b.kind; });
+  return saved;
+}
+
 StoreRates::Kind StoreRates::kind_of(const c10::OperatorHandle& op, std::size_t result) {
   const c10::OperatorName& name = op.operator_name();
   return c10::str(name.name, ".", name.overload_name, "#", result);

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/budget/step_script.h"
+#include "reprise/planner/format/saved_plans.h"
 #include "reprise/planner/plan.h"
 
 namespace reprise::engine_internal {
@@ -58,6 +59,11 @@ struct StoreRate {
 class StoreRates {
  public:
   explicit StoreRates(std::size_t stores) : stores_(stores) {}
+  // saved: as saved() returns them, of as many stores.
+  StoreRates(std::size_t stores, const std::vector<planner_internal::SavedSample>& saved);
+
+  // Returns what is known, by kind.
+  std::vector<planner_internal::SavedSample> saved() const;
 
   // Results of one kind are alike in stores: those of one operator, at one position.
   using Kind = std::string;

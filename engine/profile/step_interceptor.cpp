@@ -25,7 +25,7 @@ void synchronize(c10::Device device) {
 }
 
 void record_operator(StepRecorder& recorder, c10::Device device, const OperatorCall& call,
-                     OperatorInterceptor* next, bool runs_once) {
+                     OperatorInterceptor* next, RunsOnce once) {
   const OperatorTraits& traits = call.traits;
   if (traits.is_view || traits.is_inplace_view || traits.is_bookkeeping || recorder.is_in_node()) {
     pass_on(call, next);
@@ -40,8 +40,8 @@ void record_operator(StepRecorder& recorder, c10::Device device, const OperatorC
     append_tensors(call.argument(argument), written);
   }
   synchronize(device);
-  recorder.begin_operator(call.op.schema().name(), traits.transfer == Transfer::kNone && !runs_once,
-                          reads);
+  const bool is_transfer = traits.transfer != Transfer::kNone;
+  recorder.begin_operator(call.op.schema().name(), is_transfer ? RunsOnce::kTransfer : once, reads);
   pass_on(call, next);
   synchronize(device);
   recorder.end_operator(written);

@@ -8,6 +8,7 @@
 #include <c10/core/Device.h>
 
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/runs_once.h"
 #include "reprise/engine/profile/step_recorder.h"
 
 namespace reprise::engine_internal {
@@ -15,10 +16,10 @@ namespace reprise::engine_internal {
 // Waits for all work on the device, so that times include it.
 void synchronize(c10::Device device);
 
-// Runs the operator, through `next` unless that is null, and records it. runs_once: it cannot be
+// Runs the operator, through `next` unless that is null, and records it. once: why it cannot be
 // recomputed, whichever operator it is.
 void record_operator(StepRecorder& recorder, c10::Device device, const OperatorCall& call,
-                     OperatorInterceptor* next, bool runs_once = false);
+                     OperatorInterceptor* next, RunsOnce once = RunsOnce::kNo);
 
 class StepInterceptor final : public OperatorInterceptor {
  public:

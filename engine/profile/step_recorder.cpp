@@ -9,6 +9,7 @@
 
 #include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/report/stack_trace.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -57,14 +58,27 @@ void StepRecorder::end() {
   is_running_ = false;
 }
 
-void StepRecorder::begin_operator(const std::string& name, bool can_recompute,
+void StepRecorder::begin_operator(const std::string& name, RunsOnce once,
                                   const std::vector<at::Tensor>& reads) {
+  std::string stack = records_stacks_ ? stack_trace()->get() : std::string();
   const MutexLock lock(mutex_);
   note_releases();
   begin(name);
-  trace_.operators.back().can_recompute = can_recompute;
+  trace_.operators.back().can_recompute = once == RunsOnce::kNo;
+  trace_.operators.back().once = to_text(once);
+  trace_.operators.back().stack = std::move(stack);
   for (const at::Tensor& tensor : reads) {
-    add_read(value_in(tensor));
+    const ValueId value = value_in(tensor);
+    add_read(value);
+    hold(value);
+  }
+}
+
+// A backward inside forward reads values that the program itself has let go of.
+void StepRecorder::hold(ValueId value) {
+  if (value != kNone && !is_in_backward_ && trace_.values[value].released != kNone) {
+    trace_.values[value].released = current();
+    read_for_gradients_.insert(value);
   }
 }
 
@@ -77,6 +91,22 @@ void StepRecorder::end_operator(const std::vector<at::Tensor>& written) {
   last_seconds_ = trace_.operators.back().seconds;
   for (const at::Tensor& tensor : written) {
     take_over(tensor);
+  }
+}
+
+void StepRecorder::note_once(const at::Tensor& tensor, RunsOnce once) {
+  const MutexLock lock(mutex_);
+  const auto found = values_.find(block_of(tensor));
+  if (is_finished_ || found == values_.end() || is_from_outside_[found->second]) {
+    return;
+  }
+  const auto is_maker = [value = found->second](const planner::Operator& op) {
+    return std::find(op.results.begin(), op.results.end(), value) != op.results.end();
+  };
+  const auto maker = std::find_if(trace_.operators.rbegin(), trace_.operators.rend(), is_maker);
+  if (maker != trace_.operators.rend() && maker->can_recompute) {
+    maker->can_recompute = false;
+    maker->once = to_text(once);
   }
 }
 
@@ -179,6 +209,7 @@ void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t
   if (is_between) {
     begin("memory allocated outside of operators");
     trace_.operators.back().can_recompute = false;
+    trace_.operators.back().once = to_text(RunsOnce::kUnseen);
   }
   allocations_.push_back({block, bytes});
   live_bytes_ += bytes;
@@ -190,7 +221,11 @@ void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t
 
 void StepRecorder::freed(const void* block, std::int64_t bytes) {
   const MutexLock lock(mutex_);
-  if (is_finished_ || not_of_step_.erase(block) > 0) {
+  if (is_finished_) {
+    return;
+  }
+  if (not_of_step_.erase(block) > 0) {
+    values_.erase(block);
     return;
   }
   live_bytes_ -= pauses_ > 0 ? 0 : bytes;
@@ -201,6 +236,9 @@ void StepRecorder::freed(const void* block, std::int64_t bytes) {
     return;
   }
   const auto found = values_.find(block);
+  if (found == values_.end() && pauses_ > 0) {
+    return;  // another step's
+  }
   const ValueId value =
       found != values_.end()
           ? found->second
@@ -281,6 +319,23 @@ void StepRecorder::note_release(ValueId value) {
   if (trace_.values[value].released == kNone) {
     trace_.values[value].released = is_in_backward_ ? trace_.backward_begin - 1 : current();
   }
+}
+
+void StepRecorder::supplied(ValueId value, const at::Tensor& tensor) {
+  const MutexLock lock(mutex_);
+  if (const void* const block = block_of(tensor); not_of_step_.contains(block)) {
+    values_[block] = value;
+  }
+}
+
+absl::flat_hash_set<ValueId> StepRecorder::read_for_gradients() const {
+  const MutexLock lock(mutex_);
+  return read_for_gradients_;
+}
+
+planner::OperatorId StepRecorder::last_operator() const {
+  const MutexLock lock(mutex_);
+  return current();
 }
 
 ValueId StepRecorder::saved(const at::Tensor& tensor) {

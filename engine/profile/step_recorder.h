@@ -24,6 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/engine/operators/runs_once.h"
 #include "reprise/planner/trace.h"
 
 namespace reprise::engine_internal {
@@ -41,11 +42,15 @@ class StepRecorder {
 
   c10::Device device() const { return device_; }
 
+  // From now on, each operator of forward is recorded with the stack of the code that calls it.
+  void record_stacks() { records_stacks_ = true; }
+
   // An operator of forward, or one outside of backward's nodes.
-  void begin_operator(const std::string& name, bool can_recompute,
-                      const std::vector<at::Tensor>& reads);
+  void begin_operator(const std::string& name, RunsOnce once, const std::vector<at::Tensor>& reads);
   // `written`: the tensors that it has modified in place.
   void end_operator(const std::vector<at::Tensor>& written);
+  // The operator that has made the value in the tensor, if one has, is one that runs once.
+  void note_once(const at::Tensor& tensor, RunsOnce once);
   // Returns the time of the last one.
   double last_seconds() const;
 
@@ -58,6 +63,13 @@ class StepRecorder {
 
   void allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes);
   void freed(const void* block, std::int64_t bytes);
+
+  // The tensor, made in a pause, holds the value as well.
+  void supplied(planner::ValueId value, const at::Tensor& tensor);
+  // Returns the values that an operator of forward has read when only autograd held them.
+  absl::flat_hash_set<planner::ValueId> read_for_gradients() const;
+  // Returns the last operator.
+  planner::OperatorId last_operator() const;
 
   // Until resume(), what happens is no part of the step: a recomputation, or an eviction. Calls
   // nest.
@@ -102,6 +114,7 @@ class StepRecorder {
   void take_over(const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void note_releases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void add_memory_before(planner::Trace& trace) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void hold(planner::ValueId value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   planner::ValueId value_in(const at::Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   planner::ValueId add_value_from_outside(planner::Value value, const void* block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,9 +128,11 @@ class StepRecorder {
   mutable Mutex mutex_;
   planner::Trace trace_;
   std::vector<bool> is_from_outside_;                          // by value
+  absl::flat_hash_set<planner::ValueId> read_for_gradients_;   // in forward
   absl::flat_hash_map<const void*, planner::ValueId> values_;  // in memory now, by block
   absl::flat_hash_map<const void*, SavedBlock> saved_;
   std::vector<Allocation> allocations_;  // of the operator that runs
+  bool records_stacks_ = false;
   bool is_finished_ = false;
   bool is_running_ = false;
   bool is_in_backward_ = false;

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "reprise/engine/embedding/embedding_language.h"
+#include "reprise/engine/report/stack_trace.h"
 #include "reprise/hooks/seam/torch_version.h"
 #include "reprise/hooks/seam/unseen_scope.h"
 
@@ -168,20 +168,6 @@ struct ListedOperator : at::ObserverContext {
   ListedOperator(const ListedOperator&) = delete;
   ListedOperator& operator=(const ListedOperator&) = delete;
 };
-
-// Omits the frames of the log itself and of its callers in LibTorch. An embedding language's code
-// is what its users know.
-c10::Backtrace stack_trace() {
-  constexpr std::size_t kFramesToSkip = 4;
-  const EmbeddingLanguage* const language = embedding_language();
-  std::string text = language != nullptr && language->describe_stack != nullptr
-                         ? language->describe_stack()
-                         : std::string();
-  if (text.empty()) {
-    return c10::get_lazy_backtrace(kFramesToSkip);
-  }
-  return std::make_shared<c10::PrecomputedLazyValue<std::string>>(std::move(text));
-}
 
 std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
   if (UnseenScope::depth() > t_log_depth || t_listed_depth > 0) {

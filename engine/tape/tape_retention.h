@@ -16,10 +16,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/operators/interception.h"
+#include "reprise/engine/operators/runs_once.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/hooks/activation_store.h"
 
@@ -55,11 +57,17 @@ class TapeRetention {
   // Returns whether the tape is planned.
   virtual bool plans() const { return false; }
 
-  // Another operator is about to run.
-  virtual void before_operator(const Tape& /*tape*/) {}
-  // Runs it, through `next` unless that is null. runs_once: see Tape::Operator.
-  virtual void run(const OperatorCall& call, OperatorInterceptor* next, bool /*runs_once*/) {
+  // Another operator is about to run. May free values that the plan computes again.
+  virtual void before_operator(Tape& /*tape*/) {}
+  // Runs it, through `next` unless that is null. once: why no replay can run it.
+  virtual void run(const OperatorCall& call, OperatorInterceptor* next, RunsOnce /*once*/) {
     pass_on(call, next);
+  }
+  // Of planned tapes: returns whether the tensor from outside, which operator number `ordinal` of
+  // forward reads at this place among its arguments, is to be copied for replays.
+  virtual bool copies(const c10::OperatorHandle& /*op*/, std::uint32_t /*ordinal*/,
+                      std::uint32_t /*place*/, const at::Tensor& /*tensor*/) const {
+    return false;
   }
   // Of planned tapes: `op` has run and is on the tape. May set op.seconds and op.bytes.
   virtual void decide(Tape::Operator& /*op*/, std::span<Result> /*results*/) {}
@@ -83,6 +91,13 @@ class TapeRetention {
   virtual bool plan_backward(Tape& /*tape*/) { return false; }
   virtual void end_backward() {}
   virtual void note_read(TapeValueId /*value*/) {}
+  // Of a backward inside the region, which receives `tensor`: the value, computed again.
+  virtual void note_supplied(TapeValueId /*value*/, const at::Tensor& /*tensor*/) {}
+  // A replay has found memory changed, and is about to throw. Returns the end of the message: what
+  // to do.
+  virtual std::string_view note_mutation(Tape& /*tape*/) {
+    return ". Change a clone instead, or set allow_external_mutation to accept the new values";
+  }
   virtual void begin_replay() {}
   virtual void end_replay() {}
 

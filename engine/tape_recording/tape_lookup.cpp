@@ -67,7 +67,10 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
   const bool is_storage = is_dense(tensor);
   const StorageId memory =
       is_storage ? storage_id_of(tensor) : static_cast<StorageId>(tensor.unsafeGetTensorImpl());
-  const TapeValues::Memory* const known = values_.find(memory);
+  const TapeValues::Memory* known = values_.find(memory);
+  if (known != nullptr && known->is_supplied && !is_read(use)) {
+    known = nullptr;  // the value itself is not written
+  }
   if (known != nullptr) {
     values_.note_arrival(known->current, tensor);
   }
@@ -113,6 +116,9 @@ TapeValueId TapeLookup::value_of(StorageId memory, const at::Tensor& tensor,
   const TapeValueId current = known->current;
   if (use == Use::kOverwritten && is_dense(tensor) && is_whole_storage(tensor)) {
     return current;
+  }
+  if (use == Use::kSaved && values_[current].is_rewritten) {
+    return values_.add_input(memory, tensor, Why::kOutside);
   }
   if (known->is_outside) {
     return check_unchanged(current, memory, tensor);
@@ -185,7 +191,27 @@ void TapeLookup::note_state_read(TapeValueId value, const at::Tensor& tensor) {
   const bool is_refilled = is_refillable(tensor);
   if (is_refilled ? copies_.of_refillable : values_[value].is_state) {
     copy_state(value, tensor);
-    runs_once_ = runs_once_ || (is_refilled && values_.input(value)->why != Why::kCopied);
+    if (is_refilled && values_.input(value)->why != Why::kCopied) {
+      once_ = RunsOnce::kRefilledMemory;
+    }
+  }
+}
+
+void TapeLookup::note_rewritten(TapeValueId value, const at::Tensor& tensor) {
+  TapeValues::Info& info = values_[value];
+  const Tape::Given* const given = values_.input(value);
+  const bool is_read_there =
+      given != nullptr && (given->why == Why::kOutside || given->why == Why::kOutOfSight);
+  if (!is_read_there || info.saved_at_version >= 0) {
+    return;
+  }
+  copy_state(value, tensor);
+  info.is_rewritten = given->why == Why::kCopied;
+  if (!info.is_rewritten) {
+    once_ = RunsOnce::kRewrittenMemory;
+  } else if (!tensor.is_cpu()) {  // later reads compare versions, not contents
+    info.is_state = true;
+    values_.note_version(value, tensor);
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 
+#include "reprise/engine/operators/runs_once.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape_recording/pending_writes.h"
@@ -76,9 +77,14 @@ class TapeLookup {
   }
 
   // If such memory is copied: an operator has begun. Whether it has read memory that its owner
-  // fills again, and of which there is no copy: see refillable_memory.h.
-  void start_operator() { runs_once_ = false; }
-  bool runs_once() const { return runs_once_; }
+  // fills again, and of which there is no copy: see refillable_memory.h. Likewise
+  // of memory that the program writes to before backward.
+  void start_operator() { once_ = RunsOnce::kNo; }
+  RunsOnce once() const { return once_; }
+  // The operator reads the value, from outside, that `tensor` holds: the program is known to write
+  // to it before backward. It is copied, or the operator runs once, unless autograd saves it: of
+  // saved tensors the program learns of such a write without regions, too.
+  void note_rewritten(TapeValueId value, const at::Tensor& tensor);
 
  private:
   // known: the memory, if the region has met it; otherwise null. Likewise below.
@@ -108,7 +114,7 @@ class TapeLookup {
   TapeValues& values_;
   PendingWrites& pending_writes_;
   Copies copies_;
-  bool runs_once_ = false;
+  RunsOnce once_ = RunsOnce::kNo;
 };
 
 }  // namespace reprise::engine_internal

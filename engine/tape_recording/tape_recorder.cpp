@@ -2,6 +2,8 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/tape_recording/tape_recorder.h"
 
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -104,7 +106,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   const bool asks_no_policy = bypass != nullptr;
   const bool is_unrecorded = asks_no_policy && *bypass == Bypass::kPoliciesAndTapes;
   if (traits.is_inplace_view || traits.transfer == Transfer::kOneSided || is_unrecorded ||
-      is_in_backward_inside(backward_) || !encode_arguments(call, memory)) {
+      is_of_other_graph() || !encode_arguments(call, memory)) {
     leave_out(op);
     run_unseen(call);
     return;
@@ -131,6 +133,12 @@ void TapeRecorder::intercept(const OperatorCall& call) {
     }
     values_.note_last(call.results());
   }
+}
+
+// A backward inside the region has no graph, and perhaps effects on gradients, or runs on threads
+// of its own; unless its own gradients are to have gradients, see Note [Gradients of gradients].
+bool TapeRecorder::is_of_other_graph() const {
+  return is_in_backward_inside(backward_) && !(c10::GradMode::is_enabled() && is_on_its_thread());
 }
 
 TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use,
@@ -243,6 +251,11 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
   const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
   memory.push_back(of_tensor);
   values_[found.value].is_statistics = false;
+  const auto place = static_cast<std::uint32_t>(tape_.arguments.size()) - first_argument_now_;
+  if (is_planned_ && use == Use::kRead &&
+      options_.retention->copies(call.op, calls_ - 1, place, tensor)) {
+    lookup_.note_rewritten(found.value, tensor);
+  }
   const bool is_first = tape_.arguments.size() == first_argument_now_;
   tape_.arguments.emplace_back(Kind::kTensor, found.value.number(), found.geometry,
                                is_first ? 0 : place_of_same(call, tensor, found));

@@ -7,6 +7,11 @@
 // A write to a tensor from outside is an effect: it happens once, and its outcome is a tape input.
 // If the region has read the earlier contents, they are copied first. A storage of the region that
 // is written outside the dispatcher counts as one from outside from then on.
+//
+// Note [Gradients of gradients]: of a backward inside the region, whose gradients are to have
+// gradients (create_graph), the operators are the region's like any other: they have a graph, which
+// saves their results, and a replay runs them again. A tensor that this backward receives may have
+// been recomputed: its memory holds the same value as forward's.
 #ifndef REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_
 #define REPRISE_ENGINE_TAPE_RECORDING_TAPE_RECORDER_H_
 
@@ -68,6 +73,11 @@ class TapeRecorder final : public TapeWriter {
   // meaningless.
   bool is_unset(const at::Tensor& tensor) const;
 
+  // See TapeValues.
+  void add_supplied(const Tape::Tensor& place, const at::Tensor& tensor) {
+    values_.add_supplied(place, tensor);
+  }
+
   // Returns the place on the tape of a tensor that autograd saves now.
   Tape::Tensor slot(const at::Tensor& tensor, bool is_input);
 
@@ -93,12 +103,11 @@ class TapeRecorder final : public TapeWriter {
 
   // Storages and values.
   // state: see OperatorInterceptor::state_before().
+  bool is_of_other_graph() const;
   TapeLookup::Found look_up(const at::Tensor& tensor, Use use, const at::Tensor& state = {});
 
   // Operators.
-  void run_next(const OperatorCall& call) {
-    options_.retention->run(call, next(), lookup_.runs_once());
-  }
+  void run_next(const OperatorCall& call) { options_.retention->run(call, next(), lookup_.once()); }
   void run_unseen(const OperatorCall& call);
   void run_reshaping(const OperatorCall& call, const std::vector<Written>& written);
   // call: here and below, null if the operator has run already.

@@ -12,7 +12,7 @@ namespace reprise::engine_internal {
 
 void TapeRecorder::retain_last(const OperatorCall& call, const std::vector<Written>& written) {
   Tape::Operator& op = tape_.operators.back();
-  op.runs_once = lookup_.runs_once();
+  op.runs_once = lookup_.once() != RunsOnce::kNo;
   const TapeOperatorId index = tape_.operators.last_id();
   absl::InlinedVector<TapeRetention::Result, 4> results;
   const auto add = [&](const at::Tensor& tensor) {

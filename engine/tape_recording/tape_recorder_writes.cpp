@@ -144,7 +144,8 @@ void TapeRecorder::run_unseen(const OperatorCall& call) {
   for (const Written& write : written) {
     prepare_unseen_write(&call, write);
   }
-  run_next(call);
+  options_.retention->run(call, next(),
+                          is_of_other_graph() ? RunsOnce::kNo : RunsOnce::kUnrecorded);
   for (const Written& write : written) {
     const bool is_outside = values_.is_outside(write.memory);
     note_lost(write);

@@ -80,6 +80,21 @@ TapeValueId TapeValues::add_input(StorageId memory, const at::Tensor& tensor, Wh
   return id;
 }
 
+// Of a tensor that lies otherwise in its storage, reads could not be repeated in the value's.
+void TapeValues::add_supplied(const Tape::Tensor& place, const at::Tensor& tensor) {
+  const StorageId memory = key_of(tensor);
+  if (find(memory) != nullptr || !is_dense(tensor) || place.geometry == Tape::kNone ||
+      !tape_.geometries[place.geometry].is_of(tensor) ||
+      static_cast<std::int64_t>(tensor.storage().nbytes()) != info_[place.value].bytes) {
+    return;
+  }
+  MemoryId number = memory_.find(memory);
+  if (number == Tape::kNone) {
+    number = memory_.add(tensor);
+  }
+  memories_.grow_to(number) = {.current = place.value, .is_supplied = true};
+}
+
 TapeValueId TapeValues::add_unset(const at::Tensor& tensor) {
   const TapeValueId id = tape_.values.next_id();
   tape_.values.push_back({});

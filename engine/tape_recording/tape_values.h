@@ -53,12 +53,14 @@ class TapeValues {
     CounterId counter = nullptr;   // of that version
     bool is_whole_sample = false;  // of all bytes
     bool is_state = false;  // memory from outside that the region has changed, and not as a whole
+    bool is_rewritten = false;  // its given is a copy, for the program writes to it before backward
     bool is_in_transfer = false;  // its write is counted, if at all, when the data arrives
   };
   struct Memory {
     TapeValueId current;  // none: the region has not met it
     bool is_outside = false;
-    bool is_others = false;  // was outside, until the region refilled it
+    bool is_others = false;    // was outside, until the region refilled it
+    bool is_supplied = false;  // see add_supplied()
 
     bool is_others_or_outside() const { return is_outside || is_others; }
   };
@@ -114,6 +116,9 @@ class TapeValues {
     return add(memory, tensor, {.op = op}, /*is_outside=*/false);
   }
   TapeValueId add_input(StorageId memory, const at::Tensor& tensor, Tape::Given::Why why);
+  // A backward inside the region has received `tensor`, a recomputation of the value. Until it is
+  // written, the memory holds the value as well: what reads it there can be recomputed from that.
+  void add_supplied(const Tape::Tensor& place, const at::Tensor& tensor);
   // Adds memory of this size and dtype that an operator is about to fill.
   TapeValueId add_unset(const at::Tensor& tensor);
   // The operator that made the value has filled all of the tensor's storage.

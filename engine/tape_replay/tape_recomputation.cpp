@@ -26,10 +26,12 @@ class TapeSession final : public SessionRecomputation {
 
  public:
   // fills_region: fill all wanted slots at the first request.
-  TapeSession(RegionRecord& record, Tape& tape, bool fills_region,
+  // recorder: null when forward has ended.
+  TapeSession(RegionRecord& record, Tape& tape, TapeRecorder* const& recorder, bool fills_region,
               std::shared_ptr<TapeRetention> retention)
       : record_(record),
         tape_(tape),
+        recorder_(recorder),
         replay_(record, tape, *retention),
         fills_region_(fills_region),
         retention_(std::move(retention)) {
@@ -46,6 +48,9 @@ class TapeSession final : public SessionRecomputation {
     const absl::Cleanup is_over = [this] { retention_->end_replay(); };
     const auto start = std::chrono::steady_clock::now();
     FilledSlots filled = fill_from_tape(request);
+    if (recorder_ != nullptr && recorder_->is_on_its_thread()) {
+      note_supplied(filled);
+    }
     retention_->after_recomputed();
     if (record_.stats) {
       const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
@@ -75,6 +80,16 @@ class TapeSession final : public SessionRecomputation {
     return replay_.fill(request.asked, Reach::kSlot, request.wants);
   }
 
+  // A backward inside the region reads them next.
+  void note_supplied(const FilledSlots& filled) {
+    for (const auto& [slot, supplied] : filled) {
+      if (const Tape::Tensor& place = tape_.slots[slot]; place.value != Tape::kNone) {
+        recorder_->add_supplied(place, supplied.tensor);
+        retention_->note_supplied(place.value, supplied.tensor);
+      }
+    }
+  }
+
   Reach reach_now() const {
     if (fills_asked_only_) {
       return Reach::kSlot;
@@ -85,6 +100,7 @@ class TapeSession final : public SessionRecomputation {
 
   RegionRecord& record_;
   const Tape& tape_;
+  TapeRecorder* const& recorder_;
   TapeReplay replay_;
   const bool fills_region_;
   bool fills_asked_only_ = false;
@@ -150,7 +166,8 @@ class TapeRecomputation final : public Recomputation {
   }
 
   std::unique_ptr<SessionRecomputation> begin_session() override {
-    auto session = std::make_unique<TapeSession>(record_, tape_, fills_region_, options_.retention);
+    auto session =
+        std::make_unique<TapeSession>(record_, tape_, recorder_, fills_region_, options_.retention);
     if (options_.retention->plan_backward(tape_) && direct_uses_) {
       count_direct_uses();
     }

@@ -12,6 +12,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/engine/operators/storage_id.h"
+#include "reprise/engine/tape/tape_retention.h"
 #include "reprise/engine/tape_replay/tape_replay.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
@@ -214,10 +215,10 @@ at::Tensor TapeReplay::held_tensor(SlotId slot) const {
 }
 
 void TapeReplay::fail_mutated(const std::string& what) const {
-  throw MutationError(c10::str(
-      "[checkpoint] region '", record_.name, "': ",
-      running_ ? describe_operator(*running_) : "a saved tensor", running_ ? " reads " : " is ",
-      what, ". Change a clone instead, or set allow_external_mutation to accept the new values"));
+  throw MutationError(c10::str("[checkpoint] region '", record_.name,
+                               "': ", running_ ? describe_operator(*running_) : "a saved tensor",
+                               running_ ? " reads " : " is ", what,
+                               retention_.note_mutation(tape_)));
 }
 
 void TapeReplay::fail_kept_mutated(const KeptResult& kept) const {

@@ -6,13 +6,16 @@
 #define REPRISE_HOOKS_SEAM_TORCH_VERSION_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>  // an Edge of 2.15 needs all of Node
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -68,6 +71,22 @@ auto all_gather_into(ProcessGroup& group, at::Tensor& whole, at::Tensor& part) {
     return group.all_gather_single(whole, part);
   } else {
     return group._allgather_base(whole, part);
+  }
+}
+
+// Returns the free and all bytes of a device; nothing if the allocator does not tell. From 2.10 on,
+// for allocators that do. A template, so that only its users need the allocator's header.
+template <class DeviceAllocator, class DeviceIndex>
+std::optional<std::pair<std::size_t, std::size_t>> memory_info(DeviceAllocator& allocator,
+                                                               DeviceIndex device) {
+  if constexpr (requires { allocator.getMemoryInfo(device); }) {
+    try {
+      return allocator.getMemoryInfo(device);
+    } catch (const c10::NotImplementedError&) {
+      return std::nullopt;
+    }
+  } else {
+    return std::nullopt;
   }
 }
 

@@ -22,7 +22,11 @@ struct Texts {
 };
 
 void add_options(CLI::App& app, Arguments& arguments, Texts& texts) {
-  app.add_option("FILE", arguments.trace_file, "the trace of a step")->required();
+  app.add_option("FILE", arguments.trace_file,
+                 "the trace of a step, or the report of a budget, whose own plan is shown unless "
+                 "another one "
+                 "is asked for")
+      ->required();
   CLI::Option* budget = app.add_option(
       "--budget", texts.budget,
       "plan for this peak: bytes (2GiB, 512M), or a share from 0, the bytes that exist before the "
@@ -43,7 +47,8 @@ void add_options(CLI::App& app, Arguments& arguments, Texts& texts) {
       ->needs(budget);
   app.add_flag("--json", arguments.is_json, "print JSON, with the choices of the plans");
   app.add_option("--plot", arguments.plot_file,
-                 "draw the frontier, and the memory over the step, into this .svg or .png file");
+                 "draw the frontier, and the memory and the values over the step, into this .svg "
+                 "or .png file");
   app.add_option("--points", arguments.points, "budgets of the frontier")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();

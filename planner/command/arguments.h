@@ -16,7 +16,7 @@
 namespace reprise::planner_internal {
 
 struct Arguments {
-  std::string trace_file;
+  std::string trace_file;  // or of a report
   std::optional<Budget> budget;
   std::optional<double> max_overhead;  // a fraction of the step without recomputation
   std::vector<planner::StoreOption> stores;
@@ -32,6 +32,9 @@ struct Arguments {
   std::optional<Batches> batches;
   bool is_json = false;
   int points = 20;  // of the frontier
+
+  // Of a report that is read, its own plan is shown.
+  bool asks_for_no_plan() const { return !budget && !max_overhead && stores.empty(); }
 };
 
 // Returns nothing if help was asked for, which it prints. Throws UsageError.

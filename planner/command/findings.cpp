@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace reprise::planner_internal {
 namespace {
@@ -24,6 +25,20 @@ void find_frontier(Planner& planner, int points, Findings& findings) {
                                 std::abs(b.simulation.peak_bytes - knee.simulation.peak_bytes);
                        });
   findings.knee = static_cast<std::size_t>(nearest - findings.frontier.begin());
+}
+
+// Its bound is that of any plan with the same peak.
+void take_followed(Planner& planner, const planner::StepReport& report, Findings& findings) {
+  Solution followed{.plan = report.plan,
+                    .simulation = planner.simulator().run(report.plan),
+                    .method = "followed by the budget",
+                    .bound_seconds = findings.seconds};
+  if (const auto found = planner.plan(followed.simulation.peak_bytes)) {
+    followed.bound_seconds = std::min(found->bound_seconds, followed.simulation.seconds);
+  }
+  findings.is_followed = true;
+  findings.budget_bytes = report.budget_bytes;
+  findings.plan = std::move(followed);
 }
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -56,13 +71,16 @@ std::int64_t stored_bytes(const Solution& solution) {
   return std::accumulate(stored.begin(), stored.end(), std::int64_t{0});
 }
 
-Findings find_plans(Planner& planner, const Arguments& arguments) {
+Findings find_plans(Planner& planner, const Arguments& arguments,
+                    const planner::StepReport* report) {
   const Trace& trace = planner.simulator().trace();
   Findings findings;
   findings.base_bytes = trace.bytes_before_step();
   findings.peak_bytes = planner.simulator().run(retain_all(trace)).peak_bytes;
   findings.seconds = trace.seconds();
-  if (arguments.budget) {
+  if (report != nullptr && arguments.asks_for_no_plan()) {
+    take_followed(planner, *report, findings);
+  } else if (arguments.budget) {
     findings.budget_bytes = arguments.budget->resolve(findings.base_bytes, findings.peak_bytes);
     findings.plan = planner.plan(*findings.budget_bytes);
     if (!findings.plan) {

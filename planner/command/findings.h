@@ -12,10 +12,13 @@
 
 #include "reprise/planner/command/arguments.h"
 #include "reprise/planner/planner.h"
+#include "reprise/planner/step_report.h"
 
 namespace reprise::planner_internal {
 
 struct Findings {
+  bool is_followed = false;  // the plan is that of a report
+
   // Of the step without recomputation.
   std::int64_t base_bytes = 0;  // that exist before the step
   std::int64_t peak_bytes = 0;
@@ -46,7 +49,9 @@ struct Findings {
 // Of all stores.
 std::int64_t stored_bytes(const planner::Solution& solution);
 
-Findings find_plans(planner::Planner& planner, const Arguments& arguments);
+// report: of the planner's step, whose plan is found if the arguments ask for no other; or null.
+Findings find_plans(planner::Planner& planner, const Arguments& arguments,
+                    const planner::StepReport* report);
 
 }  // namespace reprise::planner_internal
 

@@ -6,9 +6,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "reprise/planner/command/peak.h"
 #include "reprise/planner/explanation/explanation.h"
 #include "reprise/planner/explanation/outcome.h"
+#include "reprise/planner/explanation/peak.h"
 
 namespace reprise::planner_internal {
 namespace {

@@ -18,8 +18,11 @@
 #include "reprise/planner/command/text_report.h"
 #include "reprise/planner/explanation/explanation.h"
 #include "reprise/planner/explanation/quantity_text.h"
+#include "reprise/planner/format/text_file.h"
+#include "reprise/planner/format/trace_section.h"
 #include "reprise/planner/largest_batch.h"
 #include "reprise/planner/planner.h"
+#include "reprise/planner/step_report.h"
 #include "reprise/planner/trace_format.h"
 
 namespace reprise::planner_internal {
@@ -28,13 +31,26 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
-planner::Trace load_trace(const std::string& file) {
+// Of a file with a trace alone, no more than that is set.
+struct Input {
+  planner::StepReport step;
+  bool has_plan = false;
+};
+
+Input load(const std::string& file) {
   try {
-    planner::Trace trace = planner::read_trace(file);
-    if (trace.operators.empty()) {
+    Input input;
+    const std::string text = read_file(file);
+    input.has_plan = is_report(text);
+    if (input.has_plan) {
+      input.step = planner::report_from_text(text);
+    } else {
+      input.step.trace = planner::trace_from_text(text);
+    }
+    if (input.step.trace.operators.empty()) {
       throw std::invalid_argument("the trace has no operators");
     }
-    return trace;
+    return input;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(file + ": " + error.what());
   }
@@ -63,7 +79,7 @@ void check_explained(const planner::Trace& trace, const std::string& explained) 
 
 int print_largest_batch(const planner::Trace& trace, const Arguments& arguments) {
   const Arguments::Batches& batches = *arguments.batches;
-  const planner::Trace other = load_trace(batches.other_file);
+  const planner::Trace other = load(batches.other_file).step.trace;
   const auto found = planner::find_largest_batch({.batch = batches.batch, .trace = &trace},
                                                  {.batch = batches.other_batch, .trace = &other},
                                                  {.peak_bytes = *arguments.budget->bytes});
@@ -90,14 +106,16 @@ int print_largest_batch(const planner::Trace& trace, const Arguments& arguments)
 }
 
 int run(const Arguments& arguments) {
-  const planner::Trace trace = load_trace(arguments.trace_file);
+  const Input input = load(arguments.trace_file);
+  const planner::Trace& trace = input.step.trace;
   if (arguments.batches) {
     return print_largest_batch(trace, arguments);
   }
   check_explained(trace, arguments.explain);
-  planner::Planner planner(trace, {.stores = arguments.stores});
+  planner::Planner planner(
+      trace, {.stores = arguments.stores.empty() ? input.step.stores : arguments.stores});
   const planner::Simulator& simulator = planner.simulator();
-  const Findings findings = find_plans(planner, arguments);
+  const Findings findings = find_plans(planner, arguments, input.has_plan ? &input.step : nullptr);
   if (arguments.is_json) {
     std::cout << json_report(findings, simulator, arguments) << '\n';
   } else {

@@ -8,8 +8,20 @@
 #include "reprise/planner/command/frontier_picture.h"
 #include "reprise/planner/command/gnuplot.h"
 #include "reprise/planner/command/memory_picture.h"
+#include "reprise/planner/command/values_picture.h"
 
 namespace reprise::planner_internal {
+
+namespace {
+
+std::string whose(const Findings& findings) {
+  if (findings.is_followed) {
+    return " that the budget follows";
+  }
+  return findings.plan ? "" : " of the knee";
+}
+
+}  // namespace
 
 void write_plot(const Findings& findings, const planner::Simulator& simulator,
                 const std::string& file) {
@@ -19,17 +31,16 @@ void write_plot(const Findings& findings, const planner::Simulator& simulator,
   }
   std::ostringstream script;
   script << "set terminal "
-         << (file.ends_with(".svg") ? "svg size 1000,900 dynamic font 'sans-serif,13'"
-                                    : "pngcairo size 1200,1080 font 'Sans,12'")
+         << (file.ends_with(".svg") ? "svg size 1000,1350 dynamic font 'sans-serif,13'"
+                                    : "pngcairo size 1200,1620 font 'Sans,12'")
          << " background '#ffffff' noenhanced\nset output " << quoted(file)
-         << "\nset multiplot layout 2,1\nset border 3 lc rgb '" << kDarkGrey
+         << "\nset multiplot layout 3,1\nset border 3 lc rgb '" << kDarkGrey
          << "'\nset tics nomirror out\nset grid ytics lt 1 lw 1 lc rgb '" << kLightGrey
          << "'\nset lmargin 11\nset rmargin 4\n"
          << frontier_picture(findings)
-         << memory_picture(simulator, *findings.subject(),
-                           findings.plan ? "Memory over the step under the plan"
-                                         : "Memory over the step under the plan of the knee")
-         << "unset multiplot\nset output\n";
+         << memory_picture(simulator, *findings.subject(), findings.budget_bytes,
+                           "Memory over the step under the plan" + whose(findings))
+         << values_picture(simulator, *findings.subject()) << "unset multiplot\nset output\n";
   run_gnuplot(script.str());
 }
 

@@ -12,8 +12,8 @@
 
 namespace reprise::planner_internal {
 
-// Draws the frontier, and the memory over the step under the plan that findings are about, into
-// `file`, an .svg or a .png. Throws std::runtime_error if gnuplot fails.
+// Draws the frontier, and the memory and the values over the step under the plan that findings are
+// about, into `file`, an .svg or a .png. Throws std::runtime_error if gnuplot fails.
 void write_plot(const Findings& findings, const planner::Simulator& simulator,
                 const std::string& file);
 

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "reprise/planner/command/peak.h"
+#include "reprise/planner/explain.h"
 #include "reprise/planner/explanation/explanation.h"
 #include "reprise/planner/explanation/outcome.h"
+#include "reprise/planner/explanation/peak.h"
 #include "reprise/planner/explanation/quantity_text.h"
 
 namespace reprise::planner_internal {
@@ -65,13 +66,6 @@ void print_step(const Findings& findings, const Trace& trace, std::ostream& out)
       << "\n\n";
 }
 
-void print_largest(const Outcome& outcome, std::ostream& out) {
-  for (const ValueId value : largest_at_peak(outcome, kListed)) {
-    out << std::setw(12) << bytes_text(outcome.trace().values[value].bytes) << "  "
-        << value_label(outcome, value) << " (" << role_at_peak(outcome, value) << ")\n";
-  }
-}
-
 void print_frontier(const Findings& findings, const Simulator& simulator, std::ostream& out) {
   std::vector<Row> rows = {{"", "peak", "share", "extra time", "gap at most", "retained",
                             "recomputed", "stored", "method"}};
@@ -84,7 +78,7 @@ void print_frontier(const Findings& findings, const Simulator& simulator, std::o
       << "gap: to the extra time of the fastest plan that could exist\n\n"
       << "The smallest peak, " << bytes_text(smallest.simulation.peak_bytes) << ", is at "
       << peak_label(simulator.trace(), smallest.simulation) << ".\nLargest in memory then:\n";
-  print_largest(Outcome(simulator, smallest.plan), out);
+  out << largest_at_peak_text(Outcome(simulator, smallest.plan));
 }
 
 void print_reruns(const Outcome& outcome, const Solution& solution, std::ostream& out) {
@@ -156,16 +150,10 @@ void print_report(const Findings& findings, const Simulator& simulator, const Ar
 
 void print_impossible(const Findings& findings, const Simulator& simulator, std::ostream& out) {
   const Solution& smallest = *findings.smallest;
-  const Outcome outcome(simulator, smallest.plan);
   out << "no plan is found with a peak of at most " << bytes_text(*findings.budget_bytes)
       << "; the smallest is " << bytes_text(smallest.simulation.peak_bytes) << ", with "
-      << percent_text(findings.extra_time(smallest)) << " extra time, at "
-      << peak_label(simulator.trace(), smallest.simulation) << ".\nLargest in memory then:\n";
-  print_largest(outcome, out);
-  out << "What helps:\n";
-  for (const std::string& text : advice(outcome, smallest.simulation)) {
-    out << "  " << text << '\n';
-  }
+      << percent_text(findings.extra_time(smallest)) << " extra time. "
+      << planner::explain_peak(simulator, smallest.plan);
 }
 
 }  // namespace reprise::planner_internal

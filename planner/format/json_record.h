@@ -85,6 +85,17 @@ class JsonRecord {
     return integers;
   }
 
+  std::vector<double> reals(const char* key) {
+    const Json member = take(key);
+    require(member.is_null() || member.is_array(), key, "is not an array");
+    std::vector<double> reals;
+    for (const Json& each : member) {
+      require(each.is_number(), key, "is not an array of numbers");
+      reals.push_back(each.get<double>());
+    }
+    return reals;
+  }
+
   void finish() const {
     if (!object_.empty()) {
       fail("has an unknown member \"" + object_.begin().key() + '"');

@@ -62,11 +62,14 @@ class PythonBudgetScope {
 void add_step(py::module_& module) {
   py::class_<BudgetedStep>(module, "BudgetedStep")
       .def_readonly("peak_bytes", &BudgetedStep::peak_bytes)
+      .def_readonly("limit_bytes", &BudgetedStep::limit_bytes)
       .def_readonly("evicted_bytes", &BudgetedStep::evicted_bytes)
       .def_readonly("shortage_bytes", &BudgetedStep::shortage_bytes)
       .def_readonly("stored_bytes", &BudgetedStep::stored_bytes)
       .def_readonly("seconds", &BudgetedStep::seconds)
       .def_readonly("is_recorded", &BudgetedStep::is_recorded)
+      .def_readonly("plans", &BudgetedStep::plans)
+      .def_readonly("planning_seconds", &BudgetedStep::planning_seconds)
       .def_readonly("has_other_sizes", &BudgetedStep::has_other_sizes)
       .def_readonly("predicted_peak_bytes", &BudgetedStep::predicted_peak_bytes)
       .def_readonly("predicted_seconds", &BudgetedStep::predicted_seconds)
@@ -76,10 +79,15 @@ void add_step(py::module_& module) {
 }
 
 std::shared_ptr<MemoryBudget> make_budget(std::optional<std::int64_t> peak_bytes,
-                                          std::optional<double> max_overhead, at::Device device,
+                                          std::optional<double> max_overhead,
+                                          std::optional<double> fraction,
+                                          std::optional<std::int64_t> reserve_bytes,
+                                          at::Device device,
                                           std::vector<std::shared_ptr<ActivationStore>> stores) {
-  return std::make_shared<MemoryBudget>(MemoryBudgetOptions{.peak_bytes = peak_bytes.value_or(0),
+  return std::make_shared<MemoryBudget>(MemoryBudgetOptions{.peak_bytes = peak_bytes,
                                                             .max_overhead = max_overhead,
+                                                            .fraction = fraction,
+                                                            .reserve_bytes = reserve_bytes,
                                                             .device = device,
                                                             .stores = std::move(stores)});
 }
@@ -96,11 +104,20 @@ void add_memory_budget(py::module_& module) {
       });
   py::class_<MemoryBudget, std::shared_ptr<MemoryBudget>>(module, "MemoryBudget")
       .def(py::init(&make_budget), py::kw_only(), py::arg("peak_bytes") = py::none(),
-           py::arg("max_overhead") = py::none(), py::arg("device") = at::Device(at::kCPU),
+           py::arg("max_overhead") = py::none(), py::arg("fraction") = py::none(),
+           py::arg("reserve_bytes") = py::none(), py::arg("device") = at::Device(at::kCPU),
            py::arg("stores") = std::vector<std::shared_ptr<ActivationStore>>())
       .def("last_step", &MemoryBudget::last_step)
       .def("report", &MemoryBudget::report)
       .def("explain", &MemoryBudget::explain)
+      .def("_picture_data",
+           [](const MemoryBudget& budget) -> py::object {
+             const std::optional<planner::StepReport> report = budget.step_report();
+             return report ? py::object(picture_data(*report)) : py::none();
+           })
+      .def("_write_report_data", &MemoryBudget::write_report)
+      .def("_save_plans", &MemoryBudget::save_plans, py::call_guard<py::gil_scoped_release>())
+      .def("_load_plans", &MemoryBudget::load_plans, py::call_guard<py::gil_scoped_release>())
       .def("write_trace", [](const MemoryBudget& budget, const std::string& path) {
         const std::optional<planner::Trace> trace = budget.trace();
         if (!trace) {

@@ -5,12 +5,16 @@
 #ifndef REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_
 #define REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_
 
+#include "reprise/planner/step_report.h"
 #include "reprise/python/bindings/python_language.h"
 
 namespace reprise::python {
 
 void add_memory_report(py::module_& module);
 void add_memory_budget(py::module_& module);
+
+// Returns what a picture of the step needs, as Python's own types.
+py::dict picture_data(const planner::StepReport& report);
 
 }  // namespace reprise::python
 

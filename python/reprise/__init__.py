@@ -8,7 +8,7 @@
 ...     h = block(h)
 >>> with reprise.store_guard(reprise.stores.host()):    # offload
 ...     loss = model(x).sum()
->>> budget = reprise.MemoryBudget(peak_bytes=2 << 30)   # as fast as fits
+>>> budget = reprise.MemoryBudget()                     # as fast as fits
 >>> with budget.step():
 ...     loss = model(x).sum()
 """

@@ -5,6 +5,7 @@
 // allocator.
 #include "reprise/engine/memory_budget.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/profiler.h>
@@ -20,6 +21,7 @@
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/region/frame.h"
 #include "reprise/engine/step_profile_guard.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "tests/device/device_cases.h"
 #include "tests/testing/within_budget.h"
 
@@ -152,6 +154,41 @@ TEST_F(DeviceBudgetTest, AllocatorsWithStatistics) {
   const Tensors weights = this->weights(6);
   const at::Tensor x = batch();
   expect_to_fit(weights, 0.6, [&](const Tensors& w) { return layers(w, x); });
+}
+
+// The cache counts as available, but for what is beside blocks in use.
+TEST_F(DeviceBudgetTest, AllThatTheDeviceHasToGive) {
+  const testing::DeviceStatisticsGuard statistics;
+  if (!hooks_internal::memory_info(*c10::getDeviceAllocator(test_device().type()), 0)) {
+    EXPECT_THAT([] { MemoryBudget budget({.device = test_device()}); },
+                ::testing::ThrowsMessage<c10::Error>(HasSubstr("set peak_bytes")));
+    GTEST_SKIP() << "this LibTorch does not ask allocators how much memory there is";
+  }
+  const Tensors weights = this->weights(6);
+  const at::Tensor x = batch();
+  const auto forward = [&](const Tensors& w) { return layers(w, x); };
+  const Outcome plain = step(weights, nullptr, forward);
+  reset(weights);
+  const std::int64_t before = settled_device_bytes();
+  const std::int64_t offered = testing::kDeviceBytes - testing::kSplitBytes;
+  MemoryBudget all({.device = test_device()});
+  EXPECT_EQ(step(weights, &all, forward).peak_bytes, plain.peak_bytes);
+  EXPECT_EQ(*all.last_step()->limit_bytes, offered - (std::int64_t{64} << 20));
+  const std::int64_t limit = before + (plain.peak_bytes - before) * 6 / 10;
+  MemoryBudget part({.reserve_bytes = offered - limit, .device = test_device()});
+  for (int i = 0; i < 4; ++i) {
+    const Outcome got = step(weights, &part, forward);
+    expect_equal(got.gradients, plain.gradients);
+    EXPECT_EQ(*part.last_step()->limit_bytes, limit);
+    EXPECT_LE(got.peak_bytes, limit + (i == 0 ? largest_operator(weights, forward) : 0));
+  }
+  EXPECT_THAT(part.report(), HasSubstr(c10::str("free memory of ", test_device())));
+}
+
+TEST_F(DeviceBudgetTest, AnAllocatorThatDoesNotTellNeedsANumber) {
+  weights(1);
+  EXPECT_THAT([] { MemoryBudget budget({.fraction = 0.5, .device = test_device()}); },
+              ::testing::ThrowsMessage<c10::Error>(HasSubstr("set peak_bytes")));
 }
 
 TEST_F(DeviceBudgetTest, MemoryOfTheHostDoesNotCount) {

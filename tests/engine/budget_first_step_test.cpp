@@ -5,14 +5,21 @@
 // backward begins.
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+#include "reprise/engine/budget/smallest_budget.h"
 #include "reprise/engine/profile/step_recorder.h"
 #include "tests/engine/budgeted_steps.h"
 #include "tests/testing/op_recorder.h"
 
 namespace reprise::testing::budget_first_step_test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 class BudgetFirstStepTest : public BudgetedSteps {
  protected:
@@ -67,6 +74,34 @@ TEST_F(BudgetFirstStepTest, KeepsBitsAndBudgetOfLoops) {
           weights, part, [&](const Tensors& w) { return loop(w, count); }, 3);
     }
   }
+}
+
+// No plan is made for a backward on another thread, and the guard alone does not come to an end.
+TEST_F(BudgetFirstStepTest, EndsWhereOperatorsRunAgainAndAgain) {
+  const Tensors weights = make_weights(1);
+  MemoryBudget budget({.peak_bytes = cpu_memory().current_bytes + 8 * kStateBytes});
+  engine_internal::set_most_reruns(3);
+  const absl::Cleanup reset = [] { engine_internal::set_most_reruns(100); };
+  const auto on_other_thread = [](const at::Tensor& loss) {
+    std::exception_ptr error;
+    std::thread([&] {
+      try {
+        loss.backward();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }).join();
+    if (error != nullptr) {
+      std::rethrow_exception(error);
+    }
+  };
+  EXPECT_THAT(
+      [&] {
+        step(
+            weights, &budget, [](const Tensors& w) { return loop(w, 150); }, on_other_thread);
+      },
+      ThrowsMessage<BudgetExceededError>(
+          HasSubstr("operators have run again, over 3 times as many as forward has")));
 }
 
 // Forward retains what a plan would not: it is freed when backward begins.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reprise/engine/memory_budget.h"
+#include "reprise/hooks/seam/torch_version.h"
 #include "tests/testing/bitwise.h"
 
 namespace reprise::memory_budget_cuda_test {
@@ -93,6 +94,29 @@ TEST(MemoryBudgetOnCudaTest, StaysWithinTheBudgetWithTheBitsOfThePlainStep) {
       // In the first step an operator more; later, blocks that are given out larger than asked for.
       EXPECT_LE(got.peak_bytes, budget_bytes + (i == 0 ? 2 * kActivation : kActivation / 8));
     }
+  }
+}
+
+TEST(MemoryBudgetOnCudaTest, AllThatTheDeviceHasToGive) {
+  if (!torch::cuda::is_available()) {
+    GTEST_SKIP() << "needs a CUDA device";
+  }
+  torch::manual_seed(1);
+  const Tensors weights = {(at::randn({kWidth, kWidth}, at::kCUDA) / 32).requires_grad_()};
+  const at::Tensor x = at::randn({kRows, kWidth}, at::kCUDA);
+  const auto memory =
+      hooks_internal::memory_info(*c10::getDeviceAllocator(x.device().type()), x.device().index());
+  if (!memory) {
+    GTEST_SKIP() << "this LibTorch does not ask allocators how much memory there is";
+  }
+  const Outcome plain = step(weights, x, nullptr);
+  MemoryBudget budget({.device = x.device()});
+  for (int i = 0; i < 3; ++i) {
+    const Outcome got = step(weights, x, &budget);
+    EXPECT_TRUE(bitwise_equal(got.gradients[0], plain.gradients[0]));
+    EXPECT_GT(*budget.last_step()->limit_bytes, plain.peak_bytes);
+    EXPECT_LT(*budget.last_step()->limit_bytes, static_cast<std::int64_t>(memory->second));
+    EXPECT_EQ(budget.last_step()->evicted_bytes, 0);
   }
 }
 

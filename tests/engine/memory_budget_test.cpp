@@ -174,11 +174,7 @@ TEST_F(MemoryBudgetTest, NoGradientsNoEffect) {
   EXPECT_FALSE(budget.last_step().has_value());
 }
 
-TEST_F(MemoryBudgetTest, RefusesContradictionsAndRegionsAround) {
-  EXPECT_THROW(MemoryBudget({}), std::invalid_argument);
-  EXPECT_THROW(MemoryBudget({.peak_bytes = -1}), std::invalid_argument);
-  EXPECT_THROW(MemoryBudget({.peak_bytes = 1, .max_overhead = 0.1}), std::invalid_argument);
-  EXPECT_THROW(MemoryBudget({.max_overhead = -0.1}), std::invalid_argument);
+TEST_F(MemoryBudgetTest, RefusesRegionsAround) {
   MemoryBudget budget({.peak_bytes = std::int64_t{1} << 40});
   const CheckpointScope region;
   EXPECT_THROW(BudgetScope scope(budget), CheckpointError);

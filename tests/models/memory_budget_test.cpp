@@ -3,10 +3,15 @@
 //
 // Each model of the zoo within budgets: the peak is never above, the gradients are those of the
 // plain step, and the peak is the predicted one.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -72,6 +77,23 @@ class MemoryBudgetTest : public ::testing::TestWithParam<std::string> {
     EXPECT_LE(last.bound_seconds, last.predicted_seconds);
   }
 
+  // Runs a step of a new budget, which knows the plans of this file. Returns the bytes that its
+  // error names; nothing if it fits.
+  std::optional<std::int64_t> named_by_error(std::int64_t peak_bytes, const std::string& plans) {
+    MemoryBudget budget({.peak_bytes = peak_bytes});
+    budget.load_plans(plans);
+    try {
+      expect_same_bits(step_within(budget).results, stepped_.plain().results);
+      return std::nullopt;
+    } catch (const BudgetExceededError& error) {
+      const std::string message = error.what_without_backtrace();
+      static const std::regex kNamed("budget that a plan holds is ([0-9]+) bytes; no plan");
+      std::smatch match;
+      EXPECT_TRUE(std::regex_search(message, match, kNamed)) << message;
+      return match.empty() ? 0 : std::stoll(match[1]);
+    }
+  }
+
   void expect_step_to_fit(MemoryBudget& budget, std::int64_t growth, bool may_refuse) {
     zoo::Step step;
     try {
@@ -112,6 +134,25 @@ TEST_P(MemoryBudgetTest, FitsWithStores) {
   expect_to_fit(growth, 2, {stores::packed(), stores::disk()});
   expect_to_fit(growth, 2, {std::make_shared<ElsewhereStore>()});
   expect_to_fit(growth, 2, {std::make_shared<ElsewhereStore>(std::chrono::microseconds(200))});
+}
+
+// When a step is known, the error of a budget that is too small names one that fits.
+TEST_P(MemoryBudgetTest, NamesTheSmallestBudget) {
+  const std::string plans =
+      ::testing::TempDir() + "/reprise_smallest_" + std::to_string(::getpid()) + ".plans";
+  MemoryBudget large({.peak_bytes = before_ + 2 * stepped_.plain().peak});
+  for (int i = 0; i < 3; ++i) {
+    step_within(large);
+    stepped_.reset();
+  }
+  large.save_plans(plans);
+  const std::optional<std::int64_t> named = named_by_error(before_ + smallest_growth() / 2, plans);
+  ASSERT_TRUE(named.has_value());
+  stepped_.reset();
+  step_within(large);  // frees what the refused step has left in LibTorch's queue
+  stepped_.reset();
+  EXPECT_EQ(named_by_error(*named, plans), std::nullopt);
+  std::remove(plans.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, MemoryBudgetTest, ::testing::ValuesIn(model_names()),

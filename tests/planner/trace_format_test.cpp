@@ -32,7 +32,7 @@ auto members(const planner::Value& value) {
 }
 auto members(const planner::Operator& op) {
   return std::tuple(op.name, std::bit_cast<std::uint64_t>(op.seconds), op.workspace_bytes,
-                    op.can_recompute, op.reads, op.results);
+                    op.can_recompute, op.reads, op.results, op.stack, op.once);
 }
 
 void expect_equal(const Trace& a, const Trace& b) {

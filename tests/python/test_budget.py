@@ -64,6 +64,47 @@ def test_a_budget_that_fits_evicts_nothing(training):
     assert budget.last_step().evicted_bytes == 0
 
 
+def test_all_that_the_machine_has_to_give(training):
+    budget = reprise.MemoryBudget()
+    for _ in range(3):
+        assert_same(training.within(budget), training.expected)
+    last = budget.last_step()
+    assert last.limit_bytes > training.peak
+    assert last.predicted_seconds == last.plain_seconds
+    assert "that the device has to give" in budget.report()
+
+
+def test_a_fraction_less_a_reserve(training):
+    limit = training.part(1.2)
+    reprise.set_cpu_memory_limit(limit)
+    try:
+        for options, expected in (
+            ({"fraction": 0.8}, int(0.8 * limit)),
+            ({"reserve_bytes": 1000}, limit - 1000),
+        ):
+            budget = reprise.MemoryBudget(**options)
+            for _ in range(3):
+                assert_same(training.within(budget), training.expected)
+                assert budget.last_step().limit_bytes == expected
+                assert training.peak <= expected
+    finally:
+        reprise.set_cpu_memory_limit(None)
+
+
+def test_options_that_contradict():
+    for options, message in (
+        (
+            {"peak_bytes": 1, "fraction": 0.5},
+            "at most one of peak_bytes, max_overhead and fraction",
+        ),
+        ({"peak_bytes": 0}, "peak_bytes is 0; it must be above 0"),
+        ({"fraction": 1.5}, "fraction is 1.5; it must be above 0 and at most 1"),
+        ({"peak_bytes": 1, "reserve_bytes": 1}, "leave it out with peak_bytes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reprise.MemoryBudget(**options)
+
+
 def test_max_overhead(training):
     budget = reprise.MemoryBudget(max_overhead=1.0)
     for _ in range(5):
@@ -185,3 +226,71 @@ def test_a_trace_for_the_planner(training, tmp_path):
     training.within(budget)
     budget.write_trace(str(tmp_path / "step.trace"))
     assert "aten::gelu" in (tmp_path / "step.trace").read_text()
+
+
+def test_plans_of_a_restarted_job(training, tmp_path):
+    path = tmp_path / "step.plans"
+    peak_bytes = training.part(0.6)
+    budget = reprise.MemoryBudget(peak_bytes=peak_bytes)
+    with pytest.raises(RuntimeError, match="no step of the budget is known yet"):
+        budget.save_plans(path)
+    for _ in range(3):
+        training.within(budget)
+    budget.save_plans(path)
+    restarted = reprise.MemoryBudget(peak_bytes=peak_bytes)
+    restarted.load_plans(path)
+    for _ in range(2):
+        assert_same(training.within(restarted), training.expected)
+        assert training.peak <= peak_bytes
+        last = restarted.last_step()
+        assert last.is_planned
+        assert not last.is_recorded
+        assert last.plans == 0
+        assert last.planning_seconds == 0
+    larger = reprise.MemoryBudget(peak_bytes=training.part(0.8))
+    larger.load_plans(str(path))
+    assert_same(training.within(larger), training.expected)
+    assert larger.last_step().plans == 1
+    assert larger.last_step().planning_seconds > 0
+    assert not larger.last_step().is_recorded
+
+
+def test_plans_in_another_process(tmp_path):
+    path = tmp_path / "step.plans"
+    script = """
+        import os
+        reprise.install_cpu_memory_counter()
+        torch.manual_seed(0)
+        layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(8)]
+        model, batch = torch.nn.Sequential(*layers), torch.randn(512, 64)
+        budget = reprise.MemoryBudget(max_overhead=0.3)
+        path = {path!r}
+        if os.path.exists(path):
+            budget.load_plans(path)
+        for _ in range(3):
+            with budget.step():
+                loss = model(batch).square().mean()
+            loss.backward()
+            last = budget.last_step()
+            print(last.plans, last.is_recorded, last.is_planned)
+        budget.save_plans(path)
+    """.format(path=str(path))
+    first = run_script(script).splitlines()
+    assert first[0].endswith("True False")
+    assert run_script(script).splitlines() == ["0 False True"] * 3
+
+
+def test_files_that_hold_no_plans(training, tmp_path):
+    path = tmp_path / "broken.plans"
+    budget = reprise.MemoryBudget(peak_bytes=training.part(0.6))
+    with pytest.raises(RuntimeError, match="cannot read"):
+        budget.load_plans(path)
+    for text, message in {
+        "": "line 1 is not JSON",
+        '{"format":"reprise-plans","version":2}': "line 1 has version 2, not 1",
+        '{"format":"reprise-plans","version":1,"device":"cuda","steps":0}': 'device "cuda"',
+    }.items():
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            budget.load_plans(path)
+    assert budget.last_step() is None

@@ -86,7 +86,7 @@ def test_debug_mode_lists_the_operators():
         lambda: with_options(prefetch_depth=-1)(torch.sin, leaf(3)),
         lambda: with_options(copied_state_limit_bytes=-1)(torch.sin, leaf(3)),
         lambda: scope_with(determinism_check="callback")(torch.sin, leaf(3)),
-        lambda: reprise.MemoryBudget(),
+        lambda: reprise.MemoryBudget(fraction=1.5),
         lambda: reprise.MemoryBudget(peak_bytes=1 << 20, max_overhead=0.1),
         lambda: reprise.MemoryBudget(peak_bytes=-1),
         lambda: reprise.policies.every_nth_matmul(0),

@@ -13,6 +13,17 @@ TEST_F(BudgetPage, TrainsWithinABudget) {
   train(model, optimizer, x);
 }
 
+TEST_F(BudgetPage, WritesAReport) {
+  torch::nn::Sequential model{torch::nn::Linear(8, 8), torch::nn::GELU()};
+  MemoryBudget budget({.max_overhead = 0.5});
+  BudgetScope scope(budget);
+  const at::Tensor loss = model->forward(x).square().mean();
+  std::move(scope).close();
+  loss.backward();
+  write_report(budget);
+  EXPECT_FALSE(planner::read_report("step.report").trace.operators.empty());
+}
+
 TEST_F(BudgetPage, RecordsAndPlans) {
   torch::nn::Sequential model{torch::nn::Linear(8, 8), torch::nn::GELU()};
   record(model, x);

@@ -127,8 +127,17 @@ class DeviceAllocator final : public c10::Allocator {
   }
 };
 
+// A class of its own: what is overridden from LibTorch 2.10 on cannot be marked so.
+class SizedAllocator : public c10::DeviceAllocator {
+ public:
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) {
+    const std::int64_t free = kDeviceBytes - live_device_bytes_on(device) - kCachedBytes;
+    return {static_cast<std::size_t>(free), static_cast<std::size_t>(kDeviceBytes)};
+  }
+};
+
 // The same memory.
-class AllocatorWithStatistics final : public c10::DeviceAllocator {
+class AllocatorWithStatistics final : public SizedAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override { return allocate_block(bytes); }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -143,7 +152,11 @@ class AllocatorWithStatistics final : public c10::DeviceAllocator {
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     c10::CachingDeviceAllocator::DeviceStats statistics;
-    statistics.allocated_bytes[0].current = live_device_bytes_on(device);
+    const std::int64_t live = live_device_bytes_on(device);
+    statistics.allocated_bytes[0].current = live;
+    statistics.active_bytes[0].current = live;
+    statistics.reserved_bytes[0].current = live + kCachedBytes;
+    statistics.inactive_split_bytes[0].current = kSplitBytes;
     return statistics;
   }
   void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}

@@ -20,6 +20,11 @@ namespace reprise::testing {
 c10::Allocator* device_allocator();
 
 // While alive, the allocator that LibTorch knows of has statistics, as only some accelerators' do.
+// From LibTorch 2.10 on it tells how much memory the device has: 1 GiB, of which some is its cache.
+inline constexpr std::int64_t kDeviceBytes = std::int64_t{1} << 30;
+inline constexpr std::int64_t kCachedBytes = std::int64_t{48} << 20;
+inline constexpr std::int64_t kSplitBytes = std::int64_t{16}
+                                            << 20;  // of these, beside others in use
 class [[nodiscard]] DeviceStatisticsGuard {
  public:
   DeviceStatisticsGuard();

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// The steps of one budget whose backward has not ended.
+//
+// Note [Steps in flight]: pipelines keep several forwards until their backwards come. What each of
+// them holds counts for all, so a plan is for a number of steps like its own: of the peak, all but
+// one hold what the plan retains for backward. How many there are is learnt from the steps before,
+// as is what steps of other kinds hold at the same time. The first ones are kept within the budget
+// by evictions.
+#ifndef REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_
+#define REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace reprise::engine_internal {
+
+class BudgetStep;
+
+// Beside a step, the most at one time.
+struct InFlight {
+  int alike = 1;                 // steps of its kind, itself among them
+  std::int64_t other_bytes = 0;  // that steps of other kinds hold
+  friend bool operator==(const InFlight&, const InFlight&) = default;
+};
+
+// Not thread-safe.
+class StepsInFlight {
+ public:
+  // A step begins. Returns the bytes that those before it hold.
+  std::int64_t begin(const BudgetStep& step);
+  // Returns the bytes that all but this one, which may be null, hold now.
+  std::int64_t held_beside(const BudgetStep* step) const;
+  // Its forward has ended. kind: the number of a known step; negative: unknown. held_bytes: that
+  // have come into use since its beginning.
+  void end_forward(const BudgetStep& step, int kind, std::int64_t held_bytes);
+  // The step has been freed of so many bytes.
+  void note_evicted(const BudgetStep& step, std::int64_t bytes);
+  // Its first backward has ended, or will never begin.
+  InFlight end(const BudgetStep& step);
+
+ private:
+  struct Entry {
+    const BudgetStep* step;  // to compare
+    bool is_in_forward = true;
+    int kind = -1;
+    std::int64_t held_bytes = 0;
+    InFlight most = {};
+  };
+  void update();
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_

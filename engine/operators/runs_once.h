@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 The Reprise Authors
+//
+// Why an operator of a step cannot be computed again, so that its results are retained.
+#ifndef REPRISE_ENGINE_OPERATORS_RUNS_ONCE_H_
+#define REPRISE_ENGINE_OPERATORS_RUNS_ONCE_H_
+
+#include <cstdint>
+
+namespace reprise::engine_internal {
+
+enum class RunsOnce : std::uint8_t {
+  kNo,
+  kTransfer,         // between ranks, which would all have to run it again
+  kRefilledMemory,   // reads memory that its owner fills again: see refillable_memory.h
+  kRewrittenMemory,  // reads memory that the program writes to before backward
+  kUnrecorded,       // a guard, or an argument of a foreign type, leaves it out of the tape
+  kOutOfSight,       // its result has been written outside the dispatcher since
+  kUnseen,           // no operator: memory that other code has allocated
+};
+
+// Returns the reason in words, for reports; empty if there is none.
+constexpr const char* to_text(RunsOnce reason) {
+  switch (reason) {
+    case RunsOnce::kNo:
+      return "";
+    case RunsOnce::kTransfer:
+      return "a collective or another transfer between ranks";
+    case RunsOnce::kRefilledMemory:
+      return "reads memory that its owner fills again";
+    case RunsOnce::kRewrittenMemory:
+      return "reads memory that is written before backward";
+    case RunsOnce::kUnrecorded:
+      return "left out of the tape";
+    case RunsOnce::kOutOfSight:
+      return "its result is written through a pointer or on another thread";
+    case RunsOnce::kUnseen:
+      return "no operator is seen to make it";
+  }
+  return "";
+}
+
+}  // namespace reprise::engine_internal
+
+#endif  // REPRISE_ENGINE_OPERATORS_RUNS_ONCE_H_
