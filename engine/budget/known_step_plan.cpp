@@ -176,13 +176,16 @@ bool KnownStep::needs_plan(std::int64_t room, const BudgetAim& aim,
   if (counts_on(lost)) {
     return true;
   }
+  if (aim.max_overhead) {
+    return false;
+  }
   const bool is_plain = plan_ != nullptr && plan_->seconds <= plan_->plain_seconds;
   const bool has_more_room =
       !is_plain &&
       (in_flight_.alike < planned_alike_ ||
        (aim.varies ? room_to_plan(room, aim) > room_ : room > room_ + aim.peak_bytes / kPart));
   const bool lacks_room = room < growth_in_flight() && !is_smallest_;
-  return !aim.max_overhead && (has_more_room || lacks_room);
+  return has_more_room || lacks_room;
 }
 
 // A limit that varies gets plans for 32nds of the plain step, so that small changes need no plan.
