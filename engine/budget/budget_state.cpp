@@ -78,31 +78,6 @@ StoreRates BudgetState::rates() const {
   return rates_;
 }
 
-std::int64_t BudgetState::begin(const BudgetStep& step) {
-  const MutexLock lock(mutex_);
-  return in_flight_.begin(step);
-}
-
-void BudgetState::end_forward(const BudgetStep& step, int kind, std::int64_t held_bytes) {
-  const MutexLock lock(mutex_);
-  in_flight_.end_forward(step, kind, held_bytes);
-}
-
-void BudgetState::note_evicted(const BudgetStep& step, std::int64_t bytes) {
-  const MutexLock lock(mutex_);
-  in_flight_.note_evicted(step, bytes);
-}
-
-InFlight BudgetState::end(const BudgetStep& step) {
-  const MutexLock lock(mutex_);
-  return in_flight_.end(step);
-}
-
-std::int64_t BudgetState::held_beside(const BudgetStep* step) const {
-  const MutexLock lock(mutex_);
-  return in_flight_.held_beside(step);
-}
-
 void BudgetState::finish(EndedStep step) {
   const MutexLock lock(mutex_);
   last_ = step.measured;

@@ -78,17 +78,11 @@ class BudgetState {
   // Returns whether the next step is to be recorded.
   bool is_to_record() const;
 
-  // A step begins, or its forward has ended. See StepsInFlight.
-  std::int64_t begin(const BudgetStep& step);
-  void end_forward(const BudgetStep& step, int kind, std::int64_t held_bytes);
-  void note_evicted(const BudgetStep& step, std::int64_t bytes);
-  InFlight end(const BudgetStep& step);
-  // Returns the bytes that the steps in flight hold now, without this one, which may be null.
-  std::int64_t held_beside(const BudgetStep* step) const;
   void finish(EndedStep step);
 
   // Found by the budget's steps.
   RewrittenMemory& rewritten() { return rewritten_; }
+  StepsInFlight& in_flight() { return in_flight_; }
 
   // See Note [Steps without a tape].
   void keep(std::shared_ptr<BudgetStep> step);
@@ -142,9 +136,9 @@ class BudgetState {
   const Stores stores_;
   std::atomic<bool> has_failed_ = false;
   RewrittenMemory rewritten_;
+  StepsInFlight in_flight_;
   mutable Mutex mutex_;
-  KnownSteps known_ ABSL_GUARDED_BY(mutex_);  // the latest first
-  StepsInFlight in_flight_ ABSL_GUARDED_BY(mutex_);
+  KnownSteps known_ ABSL_GUARDED_BY(mutex_);                               // the latest first
   std::vector<std::shared_ptr<BudgetStep>> kept_ ABSL_GUARDED_BY(mutex_);  // the latest last
   StoreRates rates_ ABSL_GUARDED_BY(mutex_);
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);

@@ -4,7 +4,6 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/budget/smallest_budget.h"
 #include "reprise/engine/operators/operator_traits.h"
-#include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/profile/step_interceptor.h"
 #include "reprise/engine/region/settings.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
@@ -24,8 +22,8 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
       guard_(MemoryGuard::of(state_->device())),
       source_(guard_.source()),
       bytes_before_(source_.bytes_in_use()),
-      base_bytes_(bytes_before_ - state_->begin(*this)),
       limit_(state_->limit_for(bytes_before_)),
+      base_bytes_(bytes_before_ - state_->in_flight().begin(*this)),
       followed_(state_->scripts(), [this](const StepScript& script) { return plan_for(script); }),
       stored_(std::make_shared<StoredValues>(guard_, limit_.bytes)) {
   std::shared_ptr<StepRecording> recording;
@@ -46,7 +44,7 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
 
 BudgetStep::~BudgetStep() {
   guard_.forget(*this);
-  state_->end(*this);
+  state_->in_flight().end(*this);
 }
 
 void BudgetStep::begin_forward(std::weak_ptr<Frame> frame) {
@@ -70,7 +68,7 @@ void BudgetStep::end_forward(bool is_whole) {
     is_over_ = true;
     end_wait();
     transcript_.reset();
-    state_->end(*this);
+    state_->in_flight().end(*this);
     if (has_failed_ && followed_.plan() != nullptr) {
       state_->note_failed_forward(*followed_.plan());
     }
@@ -81,9 +79,10 @@ void BudgetStep::end_forward(bool is_whole) {
   }
   followed_.end_forward();
   if (is_whole) {
-    held_bytes_ = source_.bytes_in_use() - state_->held_beside(this) - base_bytes_;
+    held_bytes_ = source_.bytes_in_use() - state_->in_flight().held_beside(this) - base_bytes_;
     const auto& plan = followed_.plan();
-    state_->end_forward(*this, plan == nullptr ? -1 : plan->script->number, held_bytes_);
+    state_->in_flight().end_forward(*this, plan == nullptr ? -1 : plan->script->number,
+                                    held_bytes_);
   }
 }
 
@@ -99,136 +98,6 @@ bool BudgetStep::may_begin_backward() const {
 
 bool BudgetStep::has_made_node(std::uint64_t thread, std::uint64_t sequence) const {
   return thread == nodes_thread_ && sequence >= first_node_ && sequence < end_node_;
-}
-
-bool BudgetStep::is_on_its_thread() const {
-  const std::thread::id thread = std::this_thread::get_id();
-  if (is_waiting_ && thread == thread_) {
-    return true;
-  }
-  const int backward = hooks_internal::current_backward();
-  const MutexLock lock(workers_mutex_);
-  return std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-    return worker.backward >= 0 ? worker.backward == backward : worker.thread == thread;
-  });
-}
-
-void BudgetStep::begin_work(const Worker& worker) {
-  guard_.hold(*this);
-  const MutexLock lock(workers_mutex_);
-  workers_.push_back(worker);
-}
-
-void BudgetStep::end_work(const Worker& worker) {
-  bool is_last = false;
-  {
-    const MutexLock lock(workers_mutex_);
-    workers_.erase(std::find(workers_.begin(), workers_.end(), worker));
-    is_last = (worker.backward >= 0 || is_kept_) && !has_backward();
-  }
-  guard_.release(*this);
-  if (is_last && !is_in_forward_) {
-    end_wait();
-    if (!is_over_.exchange(true)) {
-      report();
-    }
-  }
-}
-
-bool BudgetStep::has_backward(std::optional<int> which) const {
-  return std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-    return worker.backward >= 0 && worker.backward == which.value_or(worker.backward);
-  });
-}
-
-HeldBackward::HeldBackward(std::shared_ptr<BudgetStep> step, int backward)
-    : step_(std::move(step)), worker_{backward, std::this_thread::get_id()} {
-  step_->begin_work(worker_);
-}
-
-HeldBackward::~HeldBackward() { step_->end_work(worker_); }
-
-void BudgetStep::raise_peak(std::int64_t bytes) { raise(peak_bytes_, bytes); }
-
-// Another thread would pause the recording of this one's operators.
-bool BudgetStep::may_evict() const {
-  return std::this_thread::get_id() == thread_ ||
-         (!is_in_forward_ &&
-          (is_recorded_by_ == nullptr || StepRecording::of_this_thread().get() == is_recorded_by_));
-}
-
-std::int64_t BudgetStep::make_room(std::int64_t bytes) {
-  const std::shared_ptr<Frame> frame = frame_.lock();
-  if (frame == nullptr || !may_evict()) {
-    return 0;
-  }
-  // Without a plan more will follow: each search costs time.
-  constexpr std::int64_t kShare = 64;
-  const bool is_planned = followed_.plan() != nullptr || has_planned_rest_;
-  const std::int64_t at_least = is_planned ? bytes : bytes + limit_.bytes / kShare;
-  begin_replay();
-  const absl::Cleanup is_done = [this] { end_replay(); };
-  const std::int64_t departed = stored_->wait_for_departures(bytes);
-  if (departed >= bytes) {
-    return departed;
-  }
-  const std::int64_t freed = frame->evict(at_least - departed, source_.device());
-  evicted_bytes_ += freed;
-  if (!rise_bytes_) {  // its backward has not begun, in which it makes tensors again
-    state_->note_evicted(*this, freed);
-  }
-  shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
-  return departed + freed;
-}
-
-void BudgetStep::fail(Shortage shortage) const {
-  has_failed_ = true;
-  state_->note_failure();
-  for (const auto& step : guard_.steps()) {  // of those that the code which failed has begun
-    if (step->state_ == state_ && step->thread_ == thread_ && !step->is_in_forward_) {
-      step->end_wait();
-    }
-  }
-  shortage.limit = limit_;
-  shortage.bytes_before_step = bytes_before_;
-  shortage.has_found_rewritten = has_found_rewritten_;
-  throw BudgetExceededError(shortage_message(shortage, smallest_budget()));
-}
-
-std::optional<SmallestBudget> BudgetStep::smallest_budget() const {
-  if (followed_.plan() != nullptr) {
-    return state_->smallest_budget(*followed_.plan()->script);
-  }
-  return expected_trace_ ? find_smallest_budget(*expected_trace_, {}, /*is_estimate=*/true)
-                         : std::nullopt;
-}
-
-// taken_bytes: of the bytes in use, those that an operator has just taken.
-void BudgetStep::keep_limit(std::int64_t bytes, std::int64_t taken_bytes) {
-  if (guard_.make_room_for(bytes) > 0) {
-    const std::int64_t in_use = source_.bytes_in_use();
-    if (in_use > limit_.bytes) {
-      fail({.bytes = bytes + taken_bytes, .bytes_in_use = in_use - taken_bytes});
-    }
-  }
-}
-
-std::int64_t BudgetStep::foreseen_bytes(const OperatorCall& call) const {
-  const StepScript::Call* const known = followed_.next_call();
-  if (known != nullptr && known->op == call.op) {
-    return known->bytes;
-  }
-  std::int64_t bytes = 0;
-  if (call.traits.written(call.arguments()).empty()) {
-    for (const c10::IValue& argument : call.arguments()) {
-      for_each_tensor(argument, [&](const at::Tensor& tensor) {
-        if (tensor.device() == source_.device()) {
-          bytes = std::max(bytes, static_cast<std::int64_t>(tensor.nbytes()));
-        }
-      });
-    }
-  }
-  return bytes;
 }
 
 void BudgetStep::before_operator(Tape& tape) {
@@ -326,27 +195,10 @@ void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
   }
 }
 
-// Until the backward ends that reads a tensor of the step now.
-void BudgetStep::hold_backward() {
-  const int backward = hooks_internal::current_backward();
-  if (backward < 0 || backward_.exchange(backward) == backward) {
-    return;
-  }
-  {
-    const MutexLock lock(workers_mutex_);
-    if (has_backward(backward)) {
-      return;  // that one has ended which is inside of it
-    }
-  }
-  auto held = std::make_shared<std::optional<HeldBackward>>();
-  held->emplace(shared_from_this(), backward);
-  hooks_internal::at_backward_end([held] { held->reset(); });
-}
-
 void BudgetStep::begin_backward(const Tape& tape) {
   guard_.hold(*this);
-  if (!is_in_forward_ && !rise_bytes_) {
-    rise_bytes_ = source_.bytes_in_use() - state_->held_beside(nullptr) - base_bytes_;
+  if (!is_in_forward_ && !has_begun_backward_.exchange(true)) {
+    rise_bytes_ = source_.bytes_in_use() - state_->in_flight().held_beside(nullptr) - base_bytes_;
   }
   if (transcript_ && !is_in_forward_) {
     transcript_->note_releases(tape);
@@ -430,8 +282,10 @@ void BudgetStep::report() {
   const std::shared_ptr<const StepPlan>& plan = followed_.plan();
   EndedStep step;
   step.bytes_before = base_bytes_;
-  step.in_flight = state_->end(*this);
-  step.rise_bytes = rise_bytes_;
+  step.in_flight = state_->in_flight().end(*this);
+  if (has_begun_backward_) {
+    step.rise_bytes = rise_bytes_;
+  }
   if (evicted_bytes_ == 0 && !followed_.has_changed()) {
     step.held_bytes = held_bytes_;
   }

@@ -156,8 +156,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   MemoryGuard& guard_;
   MemorySource& source_;
   const std::int64_t bytes_before_;
-  const std::int64_t base_bytes_;  // of these, those that no step in flight holds
   const StepLimit limit_;
+  const std::int64_t base_bytes_;  // of those before, the ones that no step in flight holds
   Clock::time_point start_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::weak_ptr<Frame> frame_;
@@ -171,8 +171,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::optional<StoreProbe> probe_;           // of stores, while a planned step is recorded
   int plans_ = 0;                             // made for the step
   double planning_seconds_ = 0;
-  std::int64_t held_bytes_ = 0;             // when forward has ended
-  std::optional<std::int64_t> rise_bytes_;  // see MeasuredStep
+  std::int64_t held_bytes_ = 0;  // when forward has ended
+  std::int64_t rise_bytes_ = 0;  // when backward has begun: see MeasuredStep
   FollowedPlan followed_;
   std::int64_t peak_before_plan_ = 0;                   // in use while another plan was followed
   bool is_to_align_ = false;                            // when backward begins
@@ -194,6 +194,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::atomic<int> backward_ = -1;  // the last one that has read its tensors
   mutable Mutex workers_mutex_;
   std::vector<Worker> workers_ ABSL_GUARDED_BY(workers_mutex_);
+  std::atomic<bool> has_begun_backward_ = false;
   std::atomic<bool> is_over_ = false;
   bool has_looked_for_rewritten_ = false;  // see RewrittenMemory
   std::atomic<bool> has_found_rewritten_ = false;

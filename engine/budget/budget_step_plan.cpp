@@ -91,8 +91,9 @@ bool BudgetStep::plan_rest(Tape& tape) {
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
   const Clock::time_point start = Clock::now();
-  const auto plan = find_rest(
-      *trace, limit_.bytes - base_bytes_ - state_->held_beside(this) + trace->bytes_before_step());
+  const auto plan =
+      find_rest(*trace, limit_.bytes - base_bytes_ - state_->in_flight().held_beside(this) +
+                            trace->bytes_before_step());
   ++plans_;
   planning_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   if (!plan) {

@@ -26,7 +26,7 @@ void FollowedPlan::choose() {
     }
     if (auto plan = plan_of_(*closest->script)) {
       if (calls_ > 0) {
-        ++changes_;
+        has_changed_ = true;
         is_to_take_ = true;
       }
       plan_ = std::move(plan);

@@ -50,7 +50,7 @@ class FollowedPlan {
   void end_forward();
 
   // Returns whether another plan was followed at first.
-  bool has_changed() const { return changes_ > 0; }
+  bool has_changed() const { return has_changed_; }
   // Returns whether another plan was followed until the last call.
   bool take_change() { return std::exchange(is_to_take_, false); }
   // Returns the number of operators so far, while there is a plan.
@@ -71,7 +71,7 @@ class FollowedPlan {
   std::int64_t difference_ = 0;
   std::vector<TapeValueId> values_;
   std::size_t calls_ = 0;
-  int changes_ = 0;
+  bool has_changed_ = false;
   bool is_to_take_ = false;
 };
 

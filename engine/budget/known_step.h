@@ -107,6 +107,10 @@ std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner);
 // Returns the trace of a step in which nothing is evicted.
 planner::Trace without_evictions(planner::Trace trace);
 
+// Marks values that are gone when backward begins, by value, as evicted. Those that the program
+// holds, or that cannot be computed again, are there.
+void mark_evicted(planner::Trace& trace, const std::vector<bool>& is_gone);
+
 // Not thread-safe.
 class KnownStep {
  public:
@@ -161,8 +165,10 @@ class KnownStep {
   std::shared_ptr<const StepPlan> plan_for(const BudgetAim& aim, std::int64_t bytes_before,
                                            const std::vector<bool>& lost);
 
-  // Later plans are for as many.
-  void note_in_flight(const InFlight& seen, std::int64_t base_bytes);
+  // Later plans are for as many. See RecentlyInFlight.
+  void note_in_flight(const InFlight& seen, std::int64_t base_bytes) {
+    in_flight_.note(seen, base_bytes);
+  }
 
   // Later plans leave as much more room as this step needed beyond its prediction, and predict as
   // much more time.
@@ -173,10 +179,9 @@ class KnownStep {
   // Of the plan, for one step, or for all that are in flight.
   std::int64_t held_growth() const { return simulated_held_ + held_error_; }
   std::int64_t growth_in_flight() const {
-    return planned_growth_ + (in_flight_.alike - 1) * held_growth();
+    return planned_growth_ + (in_flight_.most().alike - 1) * held_growth();
   }
   std::int64_t rise_by_others(const MeasuredStep& measured);
-  bool is_alone() const { return in_flight_ == InFlight(); }
   std::optional<planner::Solution> find_plan_in_flight();
   std::int64_t held_by(const planner::Plan& plan) const;
   bool needs_plan(std::int64_t room, const BudgetAim& aim, const std::vector<bool>& lost) const;
@@ -184,6 +189,8 @@ class KnownStep {
   void mark_lost(const std::vector<bool>& lost);
   std::int64_t room_to_plan(std::int64_t room, const BudgetAim& aim) const;
   void make_planner(std::vector<planner::StoreOption> stores);
+  // Forgets all that the planner has found.
+  void renew_planner(std::vector<planner::StoreOption> stores);
   void make_plan(const BudgetAim& aim);
   void set_plan(const planner::Plan& plan, const planner::Simulation& simulation,
                 double bound_seconds);
@@ -211,12 +218,7 @@ class KnownStep {
   std::int64_t simulated_held_ = 0;  // by the plan, when forward has ended
   std::int64_t held_error_ = 0;      // measured less simulated
   std::int64_t own_rise_ = std::numeric_limits<std::int64_t>::max();  // the least that was measured
-  InFlight in_flight_;                                                // of late
-  InFlight in_flight_now_;         // since steps_in_flight_now_ steps
-  std::int64_t highest_base_ = 0;  // beside steps in flight, likewise
-  std::int64_t highest_base_now_ = 0;
-  int steps_in_flight_now_ = 0;
-  int planned_alike_ = 1;
+  RecentlyInFlight in_flight_;
   std::int64_t plain_growth_ = 0;  // of the step without recomputation
   bool is_smallest_ = false;       // no plan fits into the room: the one with the smallest peak
   int visits_ = 0;

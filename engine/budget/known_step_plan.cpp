@@ -44,39 +44,53 @@ planner::Trace without_evictions(planner::Trace trace) {
   return trace;
 }
 
+void mark_evicted(planner::Trace& trace, const std::vector<bool>& is_gone) {
+  const std::vector<planner::OperatorId> producers = trace.producers();
+  for (planner::ValueId value = 0; value < static_cast<planner::ValueId>(is_gone.size()); ++value) {
+    const planner::OperatorId producer = producers[value];
+    trace.values[value].is_evicted = is_gone[value] && !trace.is_held(value) &&
+                                     producer != planner::kNone &&
+                                     trace.operators[producer].can_recompute;
+  }
+}
+
 void KnownStep::make_planner(std::vector<planner::StoreOption> stores) {
   plan_.reset();
   room_ = -1;
   plans_made_anew_ = 0;
   simulations_ = simulations_for(*trace_);
-  planner_ = std::make_unique<planner::Planner>(
-      *trace_,
-      planner::PlannerOptions{.stores = std::move(stores), .max_simulations = simulations_});
+  renew_planner(std::move(stores));
   plain_growth_ = planner_->simulator().run(planner::retain_all(*trace_)).peak_bytes -
                   trace_->bytes_before_step();
 }
 
+void KnownStep::renew_planner(std::vector<planner::StoreOption> stores) {
+  planner_ = std::make_unique<planner::Planner>(
+      *trace_,
+      planner::PlannerOptions{.stores = std::move(stores), .max_simulations = simulations_});
+}
+
 std::optional<planner::Solution> KnownStep::find_plan(const BudgetAim& aim) {
-  if (!aim.max_overhead && in_flight_.alike > 1) {
-    return find_plan_in_flight();
+  if (aim.max_overhead) {
+    return planner_->plan_within_overhead(*aim.max_overhead);
   }
-  return aim.max_overhead ? planner_->plan_within_overhead(*aim.max_overhead)
-                          : planner_->plan(room_ + trace_->bytes_before_step());
+  return in_flight_.most().alike > 1 ? find_plan_in_flight()
+                                     : planner_->plan(room_ + trace_->bytes_before_step());
 }
 
 // Halves the range of budgets for one step: the larger that is, the more do the others hold.
 std::optional<planner::Solution> KnownStep::find_plan_in_flight() {
   constexpr int kHalvings = 6;
-  std::int64_t fits = room_ / in_flight_.alike;
+  const int alike = in_flight_.most().alike;
+  std::int64_t fits = room_ / alike;
   std::int64_t exceeds = room_;
   std::optional<planner::Solution> best;
   for (int i = 0; i <= kHalvings; ++i) {
     const std::int64_t growth = i == 0 ? fits : fits + (exceeds - fits) / 2;
     auto found = planner_->plan(growth + trace_->bytes_before_step());
-    const bool is_within =
-        !found || found->simulation.peak_bytes - trace_->bytes_before_step() +
-                          (in_flight_.alike - 1) * (held_by(found->plan) + held_error_) <=
-                      room_;
+    const bool is_within = !found || found->simulation.peak_bytes - trace_->bytes_before_step() +
+                                             (alike - 1) * (held_by(found->plan) + held_error_) <=
+                                         room_;
     (is_within ? fits : exceeds) = growth;
     if (found && is_within && (!best || found->simulation.seconds < best->simulation.seconds)) {
       best = std::move(found);
@@ -96,22 +110,6 @@ std::int64_t KnownStep::held_by(const planner::Plan& plan) const {
              : last->live_bytes - last->workspace_bytes - trace_->bytes_before_step();
 }
 
-void KnownStep::note_in_flight(const InFlight& seen, std::int64_t base_bytes) {
-  constexpr int kSteps = 32;  // after which more of them are forgotten
-  const auto raise = [&](InFlight& most, std::int64_t& highest) {
-    most.alike = std::max(most.alike, seen.alike);
-    most.other_bytes = std::max(most.other_bytes, seen.other_bytes);
-    highest = std::max(highest, base_bytes);
-  };
-  raise(in_flight_, highest_base_);
-  raise(in_flight_now_, highest_base_now_);
-  if (++steps_in_flight_now_ == kSteps) {
-    in_flight_ = std::exchange(in_flight_now_, {});
-    highest_base_ = std::exchange(highest_base_now_, 0);
-    steps_in_flight_now_ = 0;
-  }
-}
-
 // Without a plan within the budget, each step takes longer than to look for one thoroughly, once;
 // and the guard has the least to do with the smallest peak.
 std::optional<planner::Solution> KnownStep::find_plan_or_smallest(const BudgetAim& aim) {
@@ -119,8 +117,7 @@ std::optional<planner::Solution> KnownStep::find_plan_or_smallest(const BudgetAi
   const planner::PlannerOptions defaults;
   if (!solution && simulations_ < defaults.max_simulations) {
     simulations_ = defaults.max_simulations;
-    planner_ =
-        std::make_unique<planner::Planner>(*trace_, planner::PlannerOptions{.stores = stores()});
+    renew_planner(stores());
     solution = find_plan(aim);
   }
   is_smallest_ = !solution;
@@ -130,9 +127,11 @@ std::optional<planner::Solution> KnownStep::find_plan_or_smallest(const BudgetAi
 std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::int64_t bytes_before,
                                                     const std::vector<bool>& lost) {
   ++visits_;
-  const std::int64_t base = is_alone() ? bytes_before : std::max(bytes_before, highest_base_);
+  const InFlight& in_flight = in_flight_.most();
+  const std::int64_t base =
+      in_flight_.is_alone() ? bytes_before : std::max(bytes_before, in_flight_.highest_base());
   const std::int64_t room =
-      std::max<std::int64_t>(0, aim.peak_bytes - base - excess_bytes_ - in_flight_.other_bytes);
+      std::max<std::int64_t>(0, aim.peak_bytes - base - excess_bytes_ - in_flight.other_bytes);
   double planning_seconds = 0;
   if (needs_plan(room, aim, lost)) {
     const auto start = std::chrono::steady_clock::now();
@@ -149,10 +148,10 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::i
     return nullptr;
   }
   auto plan = std::make_shared<StepPlan>(*plan_);
-  plan->in_flight = in_flight_;
+  plan->in_flight = in_flight;
   plan->base_rise = base - bytes_before;
   plan->peak_growth =
-      plan->base_rise + growth_in_flight() + in_flight_.other_bytes + plan->peak_error;
+      plan->base_rise + growth_in_flight() + in_flight.other_bytes + plan->peak_error;
   plan->planning_seconds = planning_seconds;
   for (double* const seconds : {&plan->seconds, &plan->plain_seconds, &plan->bound_seconds}) {
     *seconds += excess_seconds_;
@@ -180,10 +179,10 @@ bool KnownStep::needs_plan(std::int64_t room, const BudgetAim& aim,
     return false;
   }
   const bool is_plain = plan_ != nullptr && plan_->seconds <= plan_->plain_seconds;
+  const bool is_for_more = plan_ != nullptr && plan_->in_flight.alike > in_flight_.most().alike;
   const bool has_more_room =
-      !is_plain &&
-      (in_flight_.alike < planned_alike_ ||
-       (aim.varies ? room_to_plan(room, aim) > room_ : room > room_ + aim.peak_bytes / kPart));
+      !is_plain && (is_for_more || (aim.varies ? room_to_plan(room, aim) > room_
+                                               : room > room_ + aim.peak_bytes / kPart));
   const bool lacks_room = room < growth_in_flight() && !is_smallest_;
   return has_more_room || lacks_room;
 }
@@ -216,15 +215,8 @@ void KnownStep::mark_lost(const std::vector<bool>& lost) {
       is_lost[script_->values[number].id] = true;
     }
   }
-  const std::vector<planner::OperatorId> producers = trace_->producers();
-  for (planner::ValueId value = 0; value < static_cast<planner::ValueId>(is_lost.size()); ++value) {
-    const planner::OperatorId producer = producers[value];
-    trace_->values[value].is_evicted = is_lost[value] && !trace_->is_held(value) &&
-                                       producer != planner::kNone &&
-                                       trace_->operators[producer].can_recompute;
-  }
-  planner_ = std::make_unique<planner::Planner>(
-      *trace_, planner::PlannerOptions{.stores = stores(), .max_simulations = simulations_});
+  mark_evicted(*trace_, is_lost);
+  renew_planner(stores());
 }
 
 void KnownStep::make_plan(const BudgetAim& aim) {
@@ -246,7 +238,7 @@ void KnownStep::set_plan(const planner::Plan& planned, const planner::Simulation
                                                   .releases = {},
                                                   .peak_growth = 0,
                                                   .peak_error = 0,
-                                                  .in_flight = {},
+                                                  .in_flight = in_flight_.most(),
                                                   .base_rise = 0,
                                                   .seconds = simulation.seconds,
                                                   .plain_seconds = trace_->seconds(),
@@ -258,7 +250,6 @@ void KnownStep::set_plan(const planner::Plan& planned, const planner::Simulation
   plan->releases = releases(plan->choices);
   add_stores(*plan);
   planned_growth_ = simulation.peak_bytes - trace_->bytes_before_step();
-  planned_alike_ = in_flight_.alike;
   simulated_held_ = held_by(reduced_);
   plan_ = std::move(plan);
 }

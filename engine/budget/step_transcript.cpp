@@ -103,7 +103,7 @@ std::optional<planner::Trace> StepTranscript::foresee(
     awaited.emplace(node.sequence, &node);
   }
   planner::Trace trace = recorder().trace_of_forward();
-  mark_evicted(trace, tape);
+  mark_evicted(trace, gone_values(trace, tape));
   mark_lost(trace, tape);
   append_backward(trace, nodes, [&](const hooks_internal::BackwardNode& node) {
     const auto found = node.thread == thread ? awaited.find(node.sequence) : awaited.end();
@@ -123,17 +123,15 @@ std::optional<planner::Trace> StepTranscript::foresee(
   return is_valid(trace) ? std::optional(std::move(trace)) : std::nullopt;
 }
 
-void StepTranscript::mark_evicted(planner::Trace& trace, const Tape& tape) const {
-  const std::vector<planner::OperatorId> producers = trace.producers();
+// Returns, by value of the trace, those that the tape no longer holds.
+std::vector<bool> StepTranscript::gone_values(const planner::Trace& trace, const Tape& tape) const {
+  std::vector<bool> is_gone(trace.values.size());
   for (const TapeValueId value : values_.ids()) {
-    const planner::ValueId id = values_[value];
-    if (id == planner::kNone || tape.given.contains(value)) {
-      continue;
+    if (values_[value] != planner::kNone && !tape.given.contains(value)) {
+      is_gone[values_[value]] = true;
     }
-    const planner::OperatorId producer = producers[id];
-    trace.values[id].is_evicted =
-        producer != planner::kNone && trace.operators[producer].can_recompute && !trace.is_held(id);
   }
+  return is_gone;
 }
 
 // What has read memory that has been overwritten since cannot run again.

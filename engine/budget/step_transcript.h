@@ -62,7 +62,7 @@ class StepTranscript {
   void add_remaining_nodes();
   void note_reads_for_gradients(const planner::Trace& trace,
                                 const absl::flat_hash_set<planner::ValueId>& read);
-  void mark_evicted(planner::Trace& trace, const Tape& tape) const;
+  std::vector<bool> gone_values(const planner::Trace& trace, const Tape& tape) const;
   void mark_lost(planner::Trace& trace, const Tape& tape) const;
   std::vector<planner::ValueId> values_of(const TapeRetention::NodeReads& node) const;
   bool is_read(TapeValueId value) const { return !reads_.contains(value) || reads_[value] > 0; }

@@ -14,6 +14,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "reprise/base/threading/mutex.h"
+
 namespace reprise::engine_internal {
 
 class BudgetStep;
@@ -26,6 +29,30 @@ struct InFlight {
 };
 
 // Not thread-safe.
+class RecentlyInFlight {
+ public:
+  // Beside a step, and the bytes before the step that no step in flight held.
+  void note(const InFlight& seen, std::int64_t base_bytes);
+
+  // Return the most of the last 32 to 63 steps.
+  const InFlight& most() const { return known_.most; }
+  std::int64_t highest_base() const { return known_.highest_base; }
+  bool is_alone() const { return known_.most == InFlight(); }
+
+ private:
+  struct Window {
+    InFlight most;
+    std::int64_t highest_base = 0;
+
+    void raise(const InFlight& seen, std::int64_t base_bytes);
+  };
+
+  Window known_;
+  Window next_;
+  int steps_ = 0;  // of the next window
+};
+
+// Thread-safe.
 class StepsInFlight {
  public:
   // A step begins. Returns the bytes that those before it hold.
@@ -48,9 +75,12 @@ class StepsInFlight {
     std::int64_t held_bytes = 0;
     InFlight most = {};
   };
-  void update();
+  Entry* find(const BudgetStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::int64_t sum_beside(const BudgetStep* step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void update() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::vector<Entry> entries_;
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace reprise::engine_internal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 #include "reprise/planner/format/saved_plans.h"
+#include "tests/planner/format_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@ namespace {
 
 using planner_internal::SavedPlans;
 using planner_internal::SavedStep;
-using ::testing::HasSubstr;
 
 constexpr const char* kLines[] = {
     R"({"format":"reprise-plans","version":1,"device":"cpu","torch":"2.9.0","peak_bytes":20000,)"
@@ -38,21 +38,8 @@ constexpr const char* kLines[] = {
 
 std::vector<std::string> valid_lines() { return {std::begin(kLines), std::end(kLines)}; }
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) {
-    text += line + '\n';
-  }
-  return text;
-}
-
 void expect_error(const std::string& text, const std::string& message) {
-  try {
-    planner_internal::saved_plans_from_text(text);
-    ADD_FAILURE() << "no error: " << text;
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr(message)) << text;
-  }
+  expect_format_error(&planner_internal::saved_plans_from_text, text, message);
 }
 
 // Expects an error when the text `from` of line `number` is `to` instead.

@@ -16,6 +16,7 @@
 
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/trace_format.h"
+#include "tests/planner/format_lines.h"
 #include "tests/planner/random_trace.h"
 
 namespace reprise::testing::step_report_test {
@@ -25,7 +26,6 @@ namespace fs = std::filesystem;
 
 using planner::Choice;
 using planner::StepReport;
-using ::testing::HasSubstr;
 
 StepReport random_report(std::uint64_t seed) {
   StepReport report;
@@ -59,23 +59,10 @@ constexpr const char* kLines[] = {
     R"({"value":1,"retained_from":0,"store":0})",
 };
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) {
-    text += line + '\n';
-  }
-  return text;
-}
-
 std::vector<std::string> valid_lines() { return {std::begin(kLines), std::end(kLines)}; }
 
 void expect_error(const std::string& text, const std::string& message) {
-  try {
-    planner::report_from_text(text);
-    ADD_FAILURE() << "no error: " << text;
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr(message)) << text;
-  }
+  expect_format_error(&planner::report_from_text, text, message);
 }
 
 TEST(StepReportTest, TheTextIsTheOneThatIsDocumented) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/planner/format_lines.h"
 #include "tests/planner/random_trace.h"
 
 namespace reprise::testing::trace_format_test {
@@ -66,21 +67,8 @@ std::vector<std::string> valid_lines() {
           R"({"operator":1,"name":"b","seconds":2.5,"can_recompute":false,"reads":[1]})"};
 }
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) {
-    text += line + '\n';
-  }
-  return text;
-}
-
 void expect_error(const std::string& text, const std::string& message) {
-  try {
-    planner::trace_from_text(text);
-    ADD_FAILURE() << "no error: " << text;
-  } catch (const std::invalid_argument& error) {
-    EXPECT_THAT(error.what(), HasSubstr(message)) << text;
-  }
+  expect_format_error(&planner::trace_from_text, text, message);
 }
 
 // With one line of the valid text replaced.
