@@ -4,11 +4,11 @@
 // The plan that a step follows: of the known ones that have all of its operators so far, the one
 // whose values are closest in size.
 //
-// Note [Shared beginnings]: steps over sequences of several lengths begin alike, and which one a
-// step is shows where a shorter one would have ended. Until then a step follows the plan of the
-// shortest one, which retains the most: what the plan of a longer one does not retain is freed when
-// the shorter one is ruled out, at no cost. The plan of a longer one is made for a step without the
-// values that a shorter one's plan lets go of (lost_values()), so that it does not count on them.
+// Note [Shared beginnings]: steps over sequences of several lengths begin alike. The length of a
+// step shows where a shorter step would have ended. Until then the step follows the plan of the
+// shortest candidate, whose plan retains the most. When the shorter step is ruled out, values that
+// the longer step's plan does not retain are freed, at no cost. The longer step's plan is made
+// without the values lost to the plans of shorter steps (lost_values()).
 #ifndef REPRISE_ENGINE_BUDGET_FOLLOWED_PLAN_H_
 #define REPRISE_ENGINE_BUDGET_FOLLOWED_PLAN_H_
 

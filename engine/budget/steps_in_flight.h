@@ -3,11 +3,11 @@
 //
 // The steps of one budget whose backward has not ended.
 //
-// Note [Steps in flight]: pipelines keep several forwards until their backwards come. What each of
-// them holds counts for all, so a plan is for a number of steps like its own: of the peak, all but
-// one hold what the plan retains for backward. How many there are is learnt from the steps before,
-// as is what steps of other kinds hold at the same time. The first ones are kept within the budget
-// by evictions.
+// Note [Steps in flight]: pipelines run several forwards before the first backward. The tensors
+// retained by each forward count for all steps, so a plan is made for a number of steps alike: at
+// the peak, every step but one holds the values retained for backward. The number, and the bytes
+// held by steps of other kinds, are learnt from recent steps. The first steps are kept within the
+// budget by evictions.
 #ifndef REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_
 #define REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_
 
