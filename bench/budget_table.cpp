@@ -191,6 +191,20 @@ void print(const Subject& subject, const Row& row, const Bytes& bytes, double pl
             << std::endl;
 }
 
+// Returns the ratio of the times of two steps, which take turns at being the first.
+double ratio_of(const std::function<double()>& step, const std::function<double()>& other,
+                bool is_first) {
+  const double first = is_first ? step() : other();
+  const double second = is_first ? other() : step();
+  return is_first ? first / second : second / first;
+}
+
+void print_beside(const Subject& subject, const std::string& what,
+                  const std::vector<double>& ratios) {
+  std::cerr << subject.name << ": " << what << ": " << median(ratios) << " ("
+            << quantile(ratios, 0.25) << "-" << quantile(ratios, 0.75) << ")" << std::endl;
+}
+
 void measure(const Subject& subject, int rounds) {
   const Bytes bytes = bytes_of(subject);
   std::vector<std::unique_ptr<Row>> rows;
@@ -202,8 +216,10 @@ void measure(const Subject& subject, int rounds) {
   }
   rows.push_back(std::make_unique<Row>(bytes.smallest, bytes));
   MemoryBudget roomy({.peak_bytes = bytes.before + 2 * bytes.peak});
+  MemoryBudget unnumbered;
   for (int i = 0; i < kWarmUps; ++i) {
     budgeted_step(subject, roomy);
+    budgeted_step(subject, unnumbered);
     taped_step(subject);
     for (const auto& row : rows) {
       subject.module->zero_grad();
@@ -212,6 +228,7 @@ void measure(const Subject& subject, int rounds) {
   }
   std::vector<double> plain;
   std::vector<double> bookkeeping;
+  std::vector<double> by_default;
   for (int round = 0; round < rounds; ++round) {
     plain.push_back(plain_step(subject));
     for (const auto& row : rows) {
@@ -219,16 +236,17 @@ void measure(const Subject& subject, int rounds) {
       step(subject, *row, bytes, plain.back(), /*counts=*/true);
     }
     const bool is_even = round % 2 == 0;
-    const double first = is_even ? budgeted_step(subject, roomy) : taped_step(subject);
-    const double second = is_even ? taped_step(subject) : budgeted_step(subject, roomy);
-    bookkeeping.push_back(is_even ? first / second : second / first);
+    bookkeeping.push_back(ratio_of([&] { return budgeted_step(subject, roomy); },
+                                   [&] { return taped_step(subject); }, is_even));
+    by_default.push_back(ratio_of([&] { return budgeted_step(subject, unnumbered); },
+                                  [&] { return plain_step(subject); }, is_even));
   }
   for (const auto& row : rows) {
     print(subject, *row, bytes, median(plain));
   }
-  std::cerr << subject.name << ": a plan that retains all, beside the same tape without a plan: "
-            << median(bookkeeping) << " (" << quantile(bookkeeping, 0.25) << "-"
-            << quantile(bookkeeping, 0.75) << ")" << std::endl;
+  print_beside(subject, "a plan that retains all, beside the same tape without a plan",
+               bookkeeping);
+  print_beside(subject, "a budget without a number, beside a plain step", by_default);
 }
 
 }  // namespace

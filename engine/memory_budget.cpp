@@ -21,6 +21,7 @@
 #include "reprise/engine/region/forward_region.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/seam/hook_stack.h"
+#include "reprise/hooks/seam/torchscript_errors.h"
 #include "reprise/planner/format/saved_plans.h"
 #include "reprise/planner/format/text_file.h"
 
@@ -79,7 +80,8 @@ std::optional<DeviceShare> share_of(const MemoryBudgetOptions& options) {
 
 BudgetExceededError::BudgetExceededError(std::string message)
     : c10::OutOfMemoryError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
-                            std::move(message)) {}
+                            std::move(message)),
+      passes_torchscript_(hooks_internal::pass_exceptions_through_torchscript()) {}
 
 MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
   check_numbers(options);

@@ -60,10 +60,15 @@ class ForwardRegion;
 }  // namespace engine_internal
 
 // An allocation in a step would exceed the budget, and no tensor in use can be computed again. On
-// the CPU nothing has been allocated beyond the budget; on an accelerator one operator has.
+// the CPU nothing has been allocated beyond the budget; on an accelerator one operator has. Of that
+// type under TorchScript as well: while one is alive, its interpreter passes exceptions on as they
+// are.
 class REPRISE_API BudgetExceededError : public c10::OutOfMemoryError {
  public:
   explicit BudgetExceededError(std::string message);
+
+ private:
+  std::shared_ptr<const void> passes_torchscript_;
 };
 
 // At most one of peak_bytes, max_overhead and fraction is set; without any, fraction is 1.

@@ -26,7 +26,7 @@ namespace {
 template <bool kIsRecorded>
 std::unique_ptr<at::ObserverContext> on_node_begin(const at::RecordFunction& node) {
   if (const auto recording = kIsRecorded ? StepRecording::now() : nullptr) {
-    recording->begin_node(node.name());
+    recording->begin_node(node);
   }
   for (MemoryGuard* const guard : MemoryGuard::between_operators()) {
     std::int64_t bytes = 0;
@@ -74,33 +74,39 @@ HeldSteps steps_to_hold(const hooks_internal::BackwardGraph& graph) {
 // Of the recorded step.
 void expect_backward(const hooks_internal::BackwardGraph& graph, const StepRecording& recording) {
   for (const auto& step : MemoryGuard::all_steps()) {
-    if (step->awaits_plan(recording)) {
+    if (step->is_recorded_by(recording)) {
       step->expect_backward(graph.nodes());
     }
   }
 }
 
-enum class Passage : std::uint8_t { kNone, kAlone, kWithOthers };
-
-// Returns whether a backward of this graph is one through the step that is recorded, and whether
-// through others as well.
-Passage passage_through(const hooks_internal::BackwardGraph& graph,
-                        const StepRecording& recording) {
-  bool is_through = false;
-  bool is_through_others = false;
+// Returns whether a backward of this graph is one through the step that is recorded.
+bool is_through(const hooks_internal::BackwardGraph& graph, const StepRecording& recording) {
   const HeldSteps steps = MemoryGuard::all_steps();
-  graph.any_of([&](std::uint64_t thread, std::uint64_t sequence) {
-    for (const auto& step : steps) {
-      if (step->has_made_node(thread, sequence)) {
-        (step->is_recorded_by(recording) ? is_through : is_through_others) = true;
-      }
-    }
-    return is_through && is_through_others;
+  return graph.any_of([&](std::uint64_t thread, std::uint64_t sequence) {
+    return std::any_of(steps.begin(), steps.end(), [&](const auto& step) {
+      return step->is_recorded_by(recording) && step->has_made_node(thread, sequence);
+    });
   });
-  if (!is_through) {
-    return Passage::kNone;
+}
+
+// See StepRecording::begin_backward().
+StepRecording::IsOfOthers nodes_of_others(const StepRecording& recording) {
+  std::vector<std::weak_ptr<BudgetStep>> others;
+  for (const auto& step : MemoryGuard::all_steps()) {
+    if (!step->is_recorded_by(recording)) {
+      others.push_back(step);
+    }
   }
-  return is_through_others ? Passage::kWithOthers : Passage::kAlone;
+  if (others.empty()) {
+    return nullptr;
+  }
+  return [others = std::move(others)](std::uint64_t thread, std::uint64_t sequence) {
+    return std::any_of(others.begin(), others.end(), [&](const auto& each) {
+      const auto step = each.lock();
+      return step != nullptr && step->has_made_node(thread, sequence);
+    });
+  };
 }
 
 // LibTorch passes both on to the threads of the backward, and to backwards inside it.
@@ -109,7 +115,7 @@ class BackwardObservation {
   BackwardObservation(const std::shared_ptr<StepRecording>& recording,
                       const std::vector<MemoryGuard*>& guards) {
     if (recording != nullptr) {
-      recording->begin_backward();
+      recording->begin_backward(nodes_of_others(*recording));
     }
     std::vector<AcceleratorMemory*> sources;
     sources.reserve(guards.size());
@@ -158,13 +164,10 @@ std::shared_ptr<void> observe_backward(const hooks_internal::BackwardGraph& grap
   if (recording != nullptr && recording->is_in_forward()) {
     recording = nullptr;
   }
-  if (recording != nullptr) {
-    const Passage passage = passage_through(graph, *recording);
-    if (passage == Passage::kNone) {
-      around = around == nullptr ? std::make_shared<AroundBackward>() : std::move(around);
-      around->pause.emplace();
-    }
-    recording = passage == Passage::kAlone ? std::move(recording) : nullptr;
+  if (recording != nullptr && !is_through(graph, *recording)) {
+    around = around == nullptr ? std::make_shared<AroundBackward>() : std::move(around);
+    around->pause.emplace();
+    recording = nullptr;
   }
   if (recording != nullptr) {
     expect_backward(graph, *recording);

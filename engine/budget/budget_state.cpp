@@ -73,6 +73,12 @@ bool BudgetState::is_to_record() const {
   return steps_to_record_ > 0;
 }
 
+bool BudgetState::has_recorded(const StepScript& script) const {
+  const MutexLock lock(mutex_);
+  const auto found = find(script);
+  return found != known_.end() && (*found)->recordings() >= kRecordings;
+}
+
 StoreRates BudgetState::rates() const {
   const MutexLock lock(mutex_);
   return rates_;
@@ -150,20 +156,24 @@ void BudgetState::learn(EndedStep step) {
   if (!is_new && step.has_failed) {
     known->note_failure(*step.plan);
   } else if (!is_new) {
-    known->calibrate(*step.plan, {.bytes_before = step.bytes_before,
-                                  .in_flight = step.in_flight,
-                                  .held_bytes = step.held_bytes,
-                                  .rise_bytes = step.rise_bytes,
-                                  .growth = step.measured.peak_bytes - step.bytes_before,
-                                  .is_whole = step.measured.peak_bytes > step.peak_before_plan,
-                                  .shortage_bytes = step.measured.shortage_bytes,
-                                  .seconds = step.recorded ? std::nullopt
-                                                           : std::optional(step.measured.seconds)});
+    known->calibrate(
+        *step.plan,
+        {.bytes_before = step.bytes_before,
+         .in_flight = step.in_flight,
+         .held_bytes = step.held_bytes,
+         .rise_bytes = step.rise_bytes,
+         .growth = step.measured.peak_bytes - step.bytes_before,
+         .is_whole = !step.has_supplied && step.measured.peak_bytes > step.peak_before_plan,
+         .shortage_bytes = step.measured.shortage_bytes,
+         .seconds =
+             step.measured.is_recorded ? std::nullopt : std::optional(step.measured.seconds)});
   }
   if (step.recorded) {
     learn_recording(is_new ? nullptr : known, std::move(*step.recorded), step.in_flight);
   } else if (is_new) {
     steps_to_record_ = kPatience;
+  } else if (step.measured.is_recorded) {
+    steps_to_record_ = std::max(steps_to_record_ - 1, 0);
   }
   if (is_new && known != nullptr && is_close_enough(step)) {
     steps_to_record_ = 0;  // the plan of a step with other sizes does
@@ -195,7 +205,7 @@ int BudgetState::steps_to_await() const {
   return is_done ? 0 : kPatience;
 }
 
-BudgetState::KnownSteps::iterator BudgetState::find(const StepScript& script) {
+BudgetState::KnownSteps::const_iterator BudgetState::find(const StepScript& script) const {
   return std::find_if(known_.begin(), known_.end(),
                       [&](const auto& known) { return known->script().get() == &script; });
 }
@@ -205,7 +215,8 @@ KnownStep* BudgetState::bring_to_front(const StepScript& script) {
   if (found == known_.end()) {
     return nullptr;
   }
-  std::rotate(known_.begin(), found, found + 1);
+  const auto place = known_.begin() + (found - known_.begin());
+  std::rotate(known_.begin(), place, place + 1);
   return known_.front().get();
 }
 
@@ -226,7 +237,8 @@ KnownStep* BudgetState::latest() {
 
 std::string BudgetState::report() {
   const MutexLock lock(mutex_);
-  return describe_budget(aim_within(last_limit_), last_limit_, last_ ? &*last_ : nullptr, latest());
+  const StepLimit limit = last_ ? last_limit_ : StepLimit{.bytes = aim_.peak_bytes};
+  return describe_budget(aim_within(limit), limit, last_ ? &*last_ : nullptr, latest());
 }
 
 std::string BudgetState::explain(const std::string& op) {

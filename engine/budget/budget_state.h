@@ -40,7 +40,8 @@ struct EndedStep {
   std::optional<std::int64_t> held_bytes;  // see MeasuredStep
   std::optional<std::int64_t> rise_bytes;
   InFlight in_flight;
-  bool has_failed;  // it has exceeded the budget
+  bool has_failed;            // it has exceeded the budget
+  bool has_supplied = false;  // backwards had left tensors for the next ones meanwhile
   std::optional<RecordedStep> recorded;
   std::optional<StoreRates> rates;   // learnt in it
   bool has_found_rewritten = false;  // see RewrittenMemory
@@ -77,12 +78,19 @@ class BudgetState {
                                            std::int64_t bytes_before);
   // Returns whether the next step is to be recorded.
   bool is_to_record() const;
+  // Returns whether there is nothing to learn from another recording of the step.
+  bool has_recorded(const StepScript& script) const;
 
   void finish(EndedStep step);
 
   // Found by the budget's steps.
   RewrittenMemory& rewritten() { return rewritten_; }
   StepsInFlight& in_flight() { return in_flight_; }
+
+  // A backward leaves a tensor for the next one, see Note [Shared tensors].
+  void note_supplied() { ++supplied_; }
+  // Returns how many there have ever been.
+  std::int64_t supplied() const { return supplied_; }
 
   // See Note [Steps without a tape].
   void keep(std::shared_ptr<BudgetStep> step);
@@ -118,7 +126,8 @@ class BudgetState {
   KnownStep* latest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the step, which is the latest now; null if it is no longer known.
   KnownStep* bring_to_front(const StepScript& script) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  KnownSteps::iterator find(const StepScript& script) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  KnownSteps::const_iterator find(const StepScript& script) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const StepPlan> plan_for(KnownStep& known, const StepLimit& limit,
                                            std::int64_t bytes_before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,6 +144,7 @@ class BudgetState {
   const c10::Device device_;
   const Stores stores_;
   std::atomic<bool> has_failed_ = false;
+  std::atomic<std::int64_t> supplied_ = 0;
   RewrittenMemory rewritten_;
   StepsInFlight in_flight_;
   mutable Mutex mutex_;

@@ -23,7 +23,9 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
       source_(guard_.source()),
       bytes_before_(source_.bytes_in_use()),
       limit_(state_->limit_for(bytes_before_)),
-      base_bytes_(bytes_before_ - state_->in_flight().begin(*this)),
+      supplied_before_(state_->supplied()),
+      base_bytes_(bytes_before_ - state_->in_flight().begin(*this) -
+                  guard_.supplied_bytes(*state_)),
       followed_(state_->scripts(), [this](const StepScript& script) { return plan_for(script); }),
       stored_(std::make_shared<StoredValues>(guard_, limit_.bytes)) {
   std::shared_ptr<StepRecording> recording;
@@ -78,8 +80,14 @@ void BudgetStep::end_forward(bool is_whole) {
     state_->keep(shared_from_this());
   }
   followed_.end_forward();
+  if (transcript_ && followed_.plan() != nullptr && followed_.difference() == 0 &&
+      state_->has_recorded(*followed_.plan()->script)) {
+    transcript_.reset();  // so that steps which begin before its backward can be recorded
+    is_recorded_by_ = nullptr;
+  }
   if (is_whole) {
-    held_bytes_ = source_.bytes_in_use() - state_->in_flight().held_beside(this) - base_bytes_;
+    held_bytes_ = source_.bytes_in_use() - state_->in_flight().held_beside(this) -
+                  guard_.supplied_bytes(*state_) - base_bytes_;
     const auto& plan = followed_.plan();
     state_->in_flight().end_forward(*this, plan == nullptr ? -1 : plan->script->number,
                                     held_bytes_);
@@ -195,10 +203,20 @@ void BudgetStep::end_forward(absl::FunctionRef<ReadsOfNodes()> nodes) {
   }
 }
 
+// With a limit, within which they stay.
+bool BudgetStep::keeps_supplied() const {
+  if (is_in_forward_ || !state_->has_limit()) {
+    return false;
+  }
+  state_->note_supplied();
+  return true;
+}
+
 void BudgetStep::begin_backward(const Tape& tape) {
   guard_.hold(*this);
   if (!is_in_forward_ && !has_begun_backward_.exchange(true)) {
-    rise_bytes_ = source_.bytes_in_use() - state_->in_flight().held_beside(nullptr) - base_bytes_;
+    rise_bytes_ = source_.bytes_in_use() - state_->in_flight().held_beside(nullptr) -
+                  guard_.supplied_bytes(*state_) - base_bytes_;
   }
   if (transcript_ && !is_in_forward_) {
     transcript_->note_releases(tape);
@@ -210,7 +228,7 @@ void BudgetStep::begin_backward(const Tape& tape) {
 }
 
 void BudgetStep::end_recording(RecordedBackward backward) {
-  recorded_ = transcript_->finish(backward);
+  recorded_ = transcript_->finish(backward, keeps_graph_);
   transcript_.reset();
   is_recorded_by_ = nullptr;
 }
@@ -282,7 +300,7 @@ void BudgetStep::report() {
   const std::shared_ptr<const StepPlan>& plan = followed_.plan();
   EndedStep step;
   step.bytes_before = base_bytes_;
-  step.in_flight = state_->in_flight().end(*this);
+  step.in_flight = keeps_graph_ ? state_->in_flight().most(*this) : state_->in_flight().end(*this);
   if (has_begun_backward_) {
     step.rise_bytes = rise_bytes_;
   }
@@ -294,6 +312,7 @@ void BudgetStep::report() {
   step.peak_before_plan = peak_before_plan_;
   step.difference = followed_.difference();
   step.has_failed = has_failed_;
+  step.has_supplied = state_->supplied() != supplied_before_ || guard_.supplied_bytes(*state_) > 0;
   step.measured.peak_bytes = peak_bytes_;
   step.measured.limit_bytes = state_->has_limit() ? std::optional(limit_.bytes) : std::nullopt;
   step.measured.evicted_bytes = evicted_bytes_;
@@ -315,7 +334,7 @@ void BudgetStep::report() {
   if (transcript_) {
     end_recording(has_failed_ ? RecordedBackward::kUnfinished : RecordedBackward::kWhole);
   }
-  step.recorded = std::move(recorded_);
+  step.recorded = recorded_;  // kept for the error of a later backward
   step.has_found_rewritten = has_found_rewritten_;
   if (probe_) {
     step.rates = probe_->rates();

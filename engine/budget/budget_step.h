@@ -76,12 +76,11 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   // Returns whether forward has made the node, in LibTorch's numbers.
   bool has_made_node(std::uint64_t thread, std::uint64_t sequence) const;
 
-  // Whether this step is the one that is recorded, and follows no plan: what is left of it can be
-  // planned, see Note [Expected backward]. A backward through these nodes is about to begin.
-  bool awaits_plan(const StepRecording& recording) const;
+  // Whether this step is the one that is recorded, see Note [Expected backward].
   bool is_recorded_by(const StepRecording& recording) const {
     return is_recorded_by_ == &recording;
   }
+  // A backward through these nodes is about to begin.
   void expect_backward(std::vector<hooks_internal::BackwardNode> nodes) {
     expected_ = std::move(nodes);
   }
@@ -91,11 +90,15 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   // Returns whether the limit holds for what this thread allocates.
   bool is_on_its_thread() const;
   std::int64_t make_room(std::int64_t bytes);
+  // Frees tensors that a backward has left for the next one: no plan counts on them.
+  std::int64_t drop_supplied(std::int64_t bytes);
+  // Returns their bytes.
+  std::int64_t supplied_bytes() const;
   // A node of a backward begins on this thread. Returns what it needs, if it is known.
   std::int64_t begin_node(std::string_view name);
   void raise_peak(std::int64_t bytes);
   // Throws BudgetExceededError: there is no room.
-  [[noreturn]] void fail(Shortage shortage) const;
+  [[noreturn]] void fail(Shortage shortage);
 
   // TapeRetention.
   bool plans() const override { return true; }
@@ -106,6 +109,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool retains_saved(const at::Tensor& tensor) const override {
     return followed_.plan() == nullptr || tensor.device() != source_.device();
   }
+  bool keeps_supplied() const override;
   void begin_backward(const Tape& tape) override;
   bool plan_backward(Tape& tape) override;
   void end_backward() override;
@@ -138,7 +142,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool has_backward(std::optional<int> which = std::nullopt) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(workers_mutex_);
 
-  std::optional<SmallestBudget> smallest_budget() const;
+  std::optional<SmallestBudget> smallest_budget();
   void run_unguarded(const OperatorCall& call, OperatorInterceptor* next, RunsOnce once);
   std::int64_t foreseen_bytes(const OperatorCall& call) const;
   void keep_limit(std::int64_t bytes, std::int64_t taken_bytes = 0);
@@ -147,7 +151,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::shared_ptr<const StepPlan> plan_for(const StepScript& script);
   void follow_from_here(Tape& tape);
   void release_due(Tape& tape);
-  bool plan_rest(Tape& tape);
+  bool plan_rest(Tape& tape, const planner::Trace& expected);
   void sample(const Tape::Operator& op, std::span<const Result> results);
   void end_recording(RecordedBackward backward);
   void report();
@@ -157,7 +161,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   MemorySource& source_;
   const std::int64_t bytes_before_;
   const StepLimit limit_;
-  const std::int64_t base_bytes_;  // of those before, the ones that no step in flight holds
+  const std::int64_t supplied_before_;  // see BudgetState::supplied()
+  const std::int64_t base_bytes_;  // of those before, the ones that no step of the budget can free
   Clock::time_point start_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::weak_ptr<Frame> frame_;
@@ -177,9 +182,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t peak_before_plan_ = 0;                   // in use while another plan was followed
   bool is_to_align_ = false;                            // when backward begins
   std::size_t releases_ = 0;                            // of the plan, so far
-  std::vector<hooks_internal::BackwardNode> expected_;  // none if nothing is to be planned
+  std::vector<hooks_internal::BackwardNode> expected_;  // none if a backward has begun
   bool has_planned_rest_ = false;
-  std::optional<planner::Trace> expected_trace_;  // of the whole step, when backward began
 
   std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> is_waiting_ = false;  // forward, and from then on until backward ends
@@ -195,10 +199,11 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   mutable Mutex workers_mutex_;
   std::vector<Worker> workers_ ABSL_GUARDED_BY(workers_mutex_);
   std::atomic<bool> has_begun_backward_ = false;
+  std::atomic<bool> keeps_graph_ = false;  // the backward that has read its tensors last
   std::atomic<bool> is_over_ = false;
   bool has_looked_for_rewritten_ = false;  // see RewrittenMemory
   std::atomic<bool> has_found_rewritten_ = false;
-  mutable std::atomic<bool> has_failed_ = false;
+  std::atomic<bool> has_failed_ = false;
   std::atomic<std::int64_t> peak_bytes_ = 0;
   std::atomic<std::int64_t> evicted_bytes_ = 0;
   std::atomic<std::int64_t> shortage_bytes_ = 0;

@@ -73,6 +73,22 @@ bool BudgetStep::may_evict() const {
           (is_recorded_by_ == nullptr || StepRecording::of_this_thread().get() == is_recorded_by_));
 }
 
+std::int64_t BudgetStep::drop_supplied(std::int64_t bytes) {
+  constexpr std::int64_t kShare = 64;  // of the limit at once: more will follow
+  const std::shared_ptr<Frame> frame = frame_.lock();
+  if (frame == nullptr || !may_evict()) {
+    return 0;
+  }
+  begin_replay();
+  const absl::Cleanup is_done = [this] { end_replay(); };
+  return frame->drop_supplied(bytes + limit_.bytes / kShare, source_.device());
+}
+
+std::int64_t BudgetStep::supplied_bytes() const {
+  const std::shared_ptr<Frame> frame = frame_.lock();
+  return frame == nullptr ? 0 : frame->supplied_bytes(source_.device());
+}
+
 std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   const std::shared_ptr<Frame> frame = frame_.lock();
   if (frame == nullptr || !may_evict()) {
@@ -90,14 +106,14 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   }
   const std::int64_t freed = frame->evict(at_least - departed, source_.device());
   evicted_bytes_ += freed;
-  if (!has_begun_backward_) {  // in which the step makes tensors again
+  if (!has_begun_backward_ || is_over_) {  // otherwise the step makes tensors again
     state_->in_flight().note_evicted(*this, freed);
   }
   shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
   return departed + freed;
 }
 
-void BudgetStep::fail(Shortage shortage) const {
+void BudgetStep::fail(Shortage shortage) {
   has_failed_ = true;
   state_->note_failure();
   for (const auto& step : guard_.steps()) {  // of those that the code which failed has begun
@@ -111,12 +127,15 @@ void BudgetStep::fail(Shortage shortage) const {
   throw BudgetExceededError(shortage_message(shortage, smallest_budget()));
 }
 
-std::optional<SmallestBudget> BudgetStep::smallest_budget() const {
+std::optional<SmallestBudget> BudgetStep::smallest_budget() {
   if (followed_.plan() != nullptr) {
     return state_->smallest_budget(*followed_.plan()->script);
   }
-  return expected_trace_ ? find_smallest_budget(*expected_trace_, {}, /*is_estimate=*/true)
-                         : std::nullopt;
+  if (recorded_) {
+    return find_smallest_budget(recorded_->trace, {}, /*is_estimate=*/true);
+  }
+  const auto expected = transcript_ && !is_in_forward_ ? transcript_->expected() : std::nullopt;
+  return expected ? find_smallest_budget(*expected, {}, /*is_estimate=*/true) : std::nullopt;
 }
 
 // taken_bytes: of the bytes in use, those that an operator has just taken.
@@ -153,6 +172,7 @@ void BudgetStep::hold_backward() {
   if (backward < 0 || backward_.exchange(backward) == backward) {
     return;
   }
+  keeps_graph_ = hooks_internal::backward_info().keeps_graph;
   {
     const MutexLock lock(workers_mutex_);
     if (has_backward(backward)) {

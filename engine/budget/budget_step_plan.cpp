@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "reprise/engine/budget/backward_forecast.h"
 #include "reprise/engine/budget/budget_step.h"
 #include "reprise/engine/tape_replay/tape_eviction.h"
 #include "reprise/planner/planner.h"
@@ -17,19 +18,38 @@
 namespace reprise::engine_internal {
 namespace {
 
-// The step waits: a quick search, with some room for what is not foreseen; a thorough one if that
-// finds nothing. Without a plan within the limit, the guard has the least to do with the smallest
-// peak.
+// The step waits: a quick search, with some room for what is not foreseen; a longer one if a bound
+// shows that there may be a much faster plan, without that room if it is worth much time, as where
+// it is that of another checkpoint; a thorough one if there is none. Without a plan within the
+// limit, the guard has the least to do with the smallest peak.
 std::optional<planner::Solution> solve(const planner::Trace& trace, std::int64_t peak_bytes) {
   constexpr int kFewSimulations = 100;
+  constexpr int kPartOfLonger = 8;           // of those for a known step
   constexpr std::int64_t kUnforeseen = 100;  // of the room, one part
-  const std::int64_t room = peak_bytes - trace.bytes_before_step();
+  constexpr double kMuchTime = 0.05;         // of the step's
+  const std::int64_t with_room =
+      peak_bytes - (peak_bytes - trace.bytes_before_step()) / kUnforeseen;
+  const double much_seconds = kMuchTime * trace.seconds();
   planner::Planner quick(trace, {.stores = {}, .max_simulations = kFewSimulations});
-  if (auto solution = quick.plan(peak_bytes - room / kUnforeseen)) {
+  auto solution = quick.plan(with_room);
+  if (solution && solution->gap_seconds() <= much_seconds) {
+    return solution;
+  }
+  const int simulations = std::max(kFewSimulations, simulations_for(trace) / kPartOfLonger);
+  planner::Planner longer(trace, {.stores = {}, .max_simulations = simulations});
+  solution = longer.plan(with_room);
+  auto without_room = longer.plan(peak_bytes);
+  const bool is_worth_it =
+      without_room &&
+      (!solution || solution->simulation.seconds > without_room->simulation.seconds + much_seconds);
+  if (is_worth_it) {
+    return without_room;
+  }
+  if (solution) {
     return solution;
   }
   planner::Planner thorough(trace);
-  auto solution = thorough.plan(peak_bytes);
+  solution = thorough.plan(peak_bytes);
   return solution ? std::move(solution) : smallest_peak_of(thorough);
 }
 
@@ -59,11 +79,6 @@ void carry_out(Tape& tape, const std::vector<std::pair<TapeValueId, planner::Cho
 
 }  // namespace
 
-bool BudgetStep::awaits_plan(const StepRecording& recording) const {
-  return is_recorded_by_ == &recording && !is_in_forward_ && transcript_ && !has_planned_rest_ &&
-         followed_.plan() == nullptr && state_->has_limit();
-}
-
 // What the program still held when the step came to follow its plan can be freed now.
 bool BudgetStep::plan_backward(Tape& tape) {
   // Only once: other backwards may replay the tape by the time a later one begins.
@@ -71,29 +86,31 @@ bool BudgetStep::plan_backward(Tape& tape) {
       state_->rewritten().find(tape, RewrittenMemory::By::kVersion)) {
     has_found_rewritten_ = true;
   }
+  const std::vector<hooks_internal::BackwardNode> nodes = std::exchange(expected_, {});
+  const std::optional<planner::Trace> expected =
+      !nodes.empty() && transcript_ ? transcript_->foresee(nodes, nodes_thread_, tape)
+                                    : std::nullopt;
   if (!is_in_forward_ && followed_.plan() != nullptr && std::exchange(is_to_align_, false)) {
     follow_from_here(tape);
     return true;
   }
-  return plan_rest(tape);
+  const bool is_to_plan =
+      expected && followed_.plan() == nullptr && !has_planned_rest_ && state_->has_limit();
+  return is_to_plan && plan_rest(tape, *expected);
 }
 
-bool BudgetStep::plan_rest(Tape& tape) {
-  const std::vector<hooks_internal::BackwardNode> nodes = std::exchange(expected_, {});
-  if (nodes.empty() || !transcript_) {
-    return false;
-  }
-  std::optional<planner::Trace> trace = transcript_->foresee(nodes, nodes_thread_, tape);
-  if (!trace) {
-    return false;
-  }
-  const absl::Cleanup keep = [&] { expected_trace_ = without_evictions(*std::move(trace)); };
+// See Note [Expected backward].
+bool BudgetStep::plan_rest(Tape& tape, const planner::Trace& expected) {
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
   const Clock::time_point start = Clock::now();
-  const auto plan =
-      find_rest(*trace, limit_.bytes - base_bytes_ - state_->in_flight().held_beside(this) +
-                            trace->bytes_before_step());
+  const std::int64_t peak_bytes = limit_.bytes - base_bytes_ -
+                                  state_->in_flight().held_beside(this) +
+                                  expected.bytes_before_step();
+  if (const ForecastObserver observer = forecast_observer()) {
+    observer(expected, peak_bytes);
+  }
+  const auto plan = find_rest(expected, peak_bytes);
   ++plans_;
   planning_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   if (!plan) {
@@ -103,7 +120,7 @@ bool BudgetStep::plan_rest(Tape& tape) {
   for (const TapeValueId value : tape.values.ids()) {
     if (const planner::ValueId id = transcript_->value_of(value); id != planner::kNone) {
       choices.emplace_back(value,
-                           trace->is_held(id) ? planner::Choice::retain() : plan->choices[id]);
+                           expected.is_held(id) ? planner::Choice::retain() : plan->choices[id]);
     }
   }
   carry_out(tape, choices, source_.device());

@@ -98,8 +98,11 @@ void KnownStep::calibrate(const StepPlan& plan, const MeasuredStep& measured) {
                     seen.other_bytes > plan.in_flight.other_bytes || rise > plan.base_rise)) {
     return;  // the plan was made for less
   }
-  const bool is_as_planned =
-      measured.is_whole && (is_alone || (seen == plan.in_flight && rise == plan.base_rise));
+  // A step that begins before the first gradients exist makes those that others add to.
+  constexpr std::int64_t kPart = 64;  // of the room, by which the bytes before steps vary
+  const bool is_usual = measured.bytes_before + rise >= in_flight_.highest_base() - room_ / kPart;
+  const bool is_as_planned = measured.is_whole && is_usual &&
+                             (is_alone || (seen == plan.in_flight && rise == plan.base_rise));
   if (measured.shortage_bytes > 0) {
     excess_bytes_ += measured.shortage_bytes;
     least_excess_bytes_ = excess_bytes_;

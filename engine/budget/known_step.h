@@ -96,10 +96,14 @@ struct MeasuredStep {
   // in flight held.
   std::optional<std::int64_t> rise_bytes;
   std::int64_t growth;            // beyond the bytes before the step
-  bool is_whole = true;           // the plan was followed when that was reached
+  bool is_whole = true;           // that is the plan's: it was followed then, and nothing is spare
   std::int64_t shortage_bytes;    // the most that the guard had to find at once
   std::optional<double> seconds;  // of the step, unless it was recorded
 };
+
+// Returns the simulations of a planner for which planning takes about as long as two steps, if a
+// plan is found.
+int simulations_for(const planner::Trace& trace);
 
 // Returns nothing if backward reads a value that cannot be computed again: no plan is valid.
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner);
@@ -184,7 +188,9 @@ class KnownStep {
   std::int64_t rise_by_others(const MeasuredStep& measured);
   std::optional<planner::Solution> find_plan_in_flight();
   std::int64_t held_by(const planner::Plan& plan) const;
-  bool needs_plan(std::int64_t room, const BudgetAim& aim, const std::vector<bool>& lost) const;
+  // usual_room: what a step has that begins with the most bytes in use of recent ones.
+  bool needs_plan(std::int64_t room, std::int64_t usual_room, const BudgetAim& aim,
+                  const std::vector<bool>& lost) const;
   bool counts_on(const std::vector<bool>& lost) const;
   void mark_lost(const std::vector<bool>& lost);
   std::int64_t room_to_plan(std::int64_t room, const BudgetAim& aim) const;

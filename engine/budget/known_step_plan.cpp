@@ -12,12 +12,9 @@
 #include "reprise/engine/budget/known_step.h"
 
 namespace reprise::engine_internal {
-namespace {
-
-// Planning takes about as long as this number of steps at most, if it finds a plan.
-constexpr double kStepsOfPlanning = 2;
 
 int simulations_for(const planner::Trace& trace) {
+  constexpr double kStepsOfPlanning = 2;
   constexpr double kSecondsPerOperator = 60e-9;  // of a simulation
   constexpr int kLeast = 200;
   const planner::PlannerOptions defaults;
@@ -26,8 +23,6 @@ int simulations_for(const planner::Trace& trace) {
                                                       defaults.max_simulations)),
                     kLeast, defaults.max_simulations);
 }
-
-}  // namespace
 
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
   try {
@@ -132,8 +127,10 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::i
       in_flight_.is_alone() ? bytes_before : std::max(bytes_before, in_flight_.highest_base());
   const std::int64_t room =
       std::max<std::int64_t>(0, aim.peak_bytes - base - excess_bytes_ - in_flight.other_bytes);
+  const std::int64_t usual_room =
+      aim.varies ? room : room - std::max<std::int64_t>(0, in_flight_.highest_base() - base);
   double planning_seconds = 0;
-  if (needs_plan(room, aim, lost)) {
+  if (needs_plan(room, usual_room, aim, lost)) {
     const auto start = std::chrono::steady_clock::now();
     plans_made_anew_ += room_ < 0 ? 0 : 1;
     if (room_ < 0 || counts_on(lost)) {
@@ -160,8 +157,10 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::i
 }
 
 // A plan that is made anew takes about two steps: a few times, and then once in so many steps, it
-// is worth that. Where limits vary, there are no more plans than room_to_plan() has rooms.
-bool KnownStep::needs_plan(std::int64_t room, const BudgetAim& aim,
+// is worth that. Where limits vary, there are no more plans than room_to_plan() has rooms. Steps
+// that begin with less in use than others, as before the first gradients, need no plan for more
+// room.
+bool KnownStep::needs_plan(std::int64_t room, std::int64_t usual_room, const BudgetAim& aim,
                            const std::vector<bool>& lost) const {
   constexpr int kMostPlans = 4;
   constexpr int kStepsPerPlan = 20;
@@ -182,7 +181,7 @@ bool KnownStep::needs_plan(std::int64_t room, const BudgetAim& aim,
   const bool is_for_more = plan_ != nullptr && plan_->in_flight.alike > in_flight_.most().alike;
   const bool has_more_room =
       !is_plain && (is_for_more || (aim.varies ? room_to_plan(room, aim) > room_
-                                               : room > room_ + aim.peak_bytes / kPart));
+                                               : usual_room > room_ + aim.peak_bytes / kPart));
   const bool lacks_room = room < growth_in_flight() && !is_smallest_;
   return has_more_room || lacks_room;
 }

@@ -31,7 +31,7 @@ class AllocationGuard final : public CpuAllocationObserver {
   }
 
   void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override {
-    if (const auto recording = StepRecording::of_this_thread()) {
+    if (const auto recording = StepRecording::now()) {
       recording->allocated(block, bytes, bytes_in_use);
     }
   }
@@ -204,6 +204,17 @@ std::vector<std::shared_ptr<BudgetStep>> MemoryGuard::steps_to_evict(
   return steps;
 }
 
+std::int64_t MemoryGuard::supplied_bytes(const BudgetState& budget) const {
+  if (budget.supplied() == 0) {
+    return 0;
+  }
+  std::int64_t bytes = 0;
+  for (const auto& step : steps(/*only_held=*/false)) {
+    bytes += step->is_of(budget) ? step->supplied_bytes() : 0;
+  }
+  return bytes;
+}
+
 bool MemoryGuard::make_room(std::int64_t bytes, std::int64_t bytes_after) {
   static thread_local bool is_at_it = false;
   if (is_at_it) {
@@ -212,7 +223,11 @@ bool MemoryGuard::make_room(std::int64_t bytes, std::int64_t bytes_after) {
   is_at_it = true;
   const absl::Cleanup is_done = [] { is_at_it = false; };
   std::int64_t freed = 0;
-  for (const auto& step : steps_to_evict(bytes_after)) {
+  const auto steps = steps_to_evict(bytes_after);
+  for (const auto& step : steps) {
+    freed += freed < bytes ? step->drop_supplied(bytes - freed) : 0;
+  }
+  for (const auto& step : steps) {
     freed += freed < bytes ? step->make_room(bytes - freed) : 0;
   }
   return freed > 0;

@@ -51,6 +51,10 @@ class MemoryGuard {
   // Returns the steps whose limits are in force, or all that are known.
   std::vector<std::shared_ptr<BudgetStep>> steps(bool only_held = true) const;
 
+  // Returns the bytes that backwards through the budget's steps have left for the next ones. They
+  // are free when needed.
+  std::int64_t supplied_bytes(const BudgetState& budget) const;
+
   // Frees about `bytes`, as there would be `bytes_after` in use; kNoLimit: whatever the budgets.
   // Returns whether any memory has been freed.
   bool make_room(std::int64_t bytes, std::int64_t bytes_after);

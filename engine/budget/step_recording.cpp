@@ -2,7 +2,10 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/budget/step_recording.h"
 
+#include <ATen/Parallel.h>
+
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
@@ -16,7 +19,8 @@ std::weak_ptr<StepRecording> g_recording ABSL_GUARDED_BY(g_mutex);
 // The same until it has ended, which is later than its last owner lets go of it.
 const StepRecording* g_current ABSL_GUARDED_BY(g_mutex) = nullptr;
 
-thread_local int t_nodes = 0;  // of a recorded backward, that this thread evaluates
+// Of a recorded backward, the nodes that this thread evaluates: whether each is another step's.
+thread_local std::vector<bool> t_nodes;
 
 }  // namespace
 
@@ -42,9 +46,20 @@ std::shared_ptr<StepRecording> StepRecording::begin(MemorySource& source) {
 
 std::shared_ptr<StepRecording> StepRecording::of_this_thread() {
   std::shared_ptr<StepRecording> recording = StepRecording::now();
-  const bool is_of_it =
-      recording != nullptr && (t_nodes > 0 || recording->thread_ == std::this_thread::get_id());
-  return is_of_it ? std::move(recording) : nullptr;
+  return recording != nullptr && recording->is_on_its_thread() ? std::move(recording) : nullptr;
+}
+
+bool StepRecording::is_on_its_thread() const {
+  return !t_nodes.empty() || thread_ == std::this_thread::get_id();
+}
+
+// Kernels allocate on their worker threads, too.
+void StepRecording::allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) {
+  if (is_on_its_thread() || (at::in_parallel_region() && recorder_.is_running())) {
+    recorder_.allocated(block, bytes, bytes_in_use);
+  } else {
+    recorder_.allocated_elsewhere(block);
+  }
 }
 
 PausedRecording::PausedRecording() : recording_(StepRecording::of_this_thread()) {
@@ -65,7 +80,8 @@ void StepRecording::pause_until_backward() {
   }
 }
 
-void StepRecording::begin_backward() {
+void StepRecording::begin_backward(IsOfOthers is_of_others) {
+  is_of_others_ = std::move(is_of_others);
   if (std::exchange(is_paused_, false)) {
     recorder_.resume();
   }
@@ -75,23 +91,36 @@ void StepRecording::begin_backward() {
   }
 }
 
-void StepRecording::begin_node(const std::string& name) {
+void StepRecording::begin_node(const at::RecordFunction& node) {
   synchronize(source_.device());
-  ++t_nodes;
-  recorder_.begin_node(name);
+  const bool is_of_others =
+      is_of_others_ &&
+      is_of_others_(node.forwardThreadId(), static_cast<std::uint64_t>(node.seqNr()));
+  t_nodes.push_back(is_of_others);
+  if (is_of_others) {
+    recorder_.pause();
+  } else {
+    recorder_.begin_node(node.name());
+  }
 }
 
 void StepRecording::end_node() {
-  if (t_nodes > 0) {
-    synchronize(source_.device());
-    --t_nodes;
+  if (t_nodes.empty()) {
+    return;
+  }
+  synchronize(source_.device());
+  const bool is_of_others = t_nodes.back();
+  t_nodes.pop_back();
+  if (is_of_others) {
+    recorder_.resume();
+  } else {
     recorder_.end_node();
   }
 }
 
 void StepRecording::end() {
   if (!std::exchange(is_ended_, true)) {
-    t_nodes = 0;
+    t_nodes.clear();
     const MutexLock lock(g_mutex);
     source_.report_blocks(false);
     g_recording.reset();

@@ -6,8 +6,11 @@
 #ifndef REPRISE_ENGINE_BUDGET_STEP_RECORDING_H_
 #define REPRISE_ENGINE_BUDGET_STEP_RECORDING_H_
 
+#include <ATen/record_function.h>
+
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -40,19 +43,21 @@ class StepRecording final : public BlockObserver {
 
   // Another step has begun. What the thread does until backward begins is taken to be others'.
   void pause_until_backward();
+  // Returns whether another step in flight has made the node, in LibTorch's numbers.
+  using IsOfOthers = std::function<bool(std::uint64_t thread, std::uint64_t sequence)>;
   // Its nodes will be reported. Adds what forward's thread has allocated since the end of the
-  // scope: backward's first gradient.
-  void begin_backward();
+  // scope: backward's first gradient. is_of_others: of a backward through several steps, whose
+  // other nodes are not part of this one; or null.
+  void begin_backward(IsOfOthers is_of_others);
   // Returns whether one has begun whose nodes are reported.
   bool observes_backward() const { return observes_backward_; }
 
   // Of a backward's nodes, on the threads that evaluate them.
-  void begin_node(const std::string& name);
+  void begin_node(const at::RecordFunction& node);
   void end_node();
 
-  void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override {
-    recorder_.allocated(block, bytes, bytes_in_use);
-  }
+  // On any thread, as blocks are freed on any.
+  void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override;
   void freed(const void* block, std::int64_t bytes) override { recorder_.freed(block, bytes); }
 
   // The step has ended: returns its trace. To be called once, on any thread.
@@ -60,6 +65,7 @@ class StepRecording final : public BlockObserver {
 
  private:
   explicit StepRecording(MemorySource& source) : source_(source), recorder_(source.device()) {}
+  bool is_on_its_thread() const;
   void end();
 
   MemorySource& source_;
@@ -67,7 +73,8 @@ class StepRecording final : public BlockObserver {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> is_in_forward_ = true;
   std::atomic<bool> observes_backward_ = false;
-  bool is_paused_ = false;  // until backward
+  IsOfOthers is_of_others_;  // of the last backward
+  bool is_paused_ = false;   // until backward
   bool is_ended_ = false;
 };
 

@@ -65,33 +65,11 @@ float StepTranscript::add(const Tape::Operator& op, std::span<const TapeRetentio
 void StepTranscript::end_forward(TapeRetention::ReadsOfNodes nodes) {
   recording_->end_forward();
   nodes_ = std::move(nodes);
-  reads_.resize(values_.size());
 }
 
 void StepTranscript::note_read(TapeValueId value) {
   if (values_.contains(value)) {
     recorder().read(values_[value]);
-  }
-  if (reads_.contains(value)) {
-    ++reads_[value];
-  }
-}
-
-// Of those that read the same values, the first ones count as run.
-void StepTranscript::add_remaining_nodes() {
-  for (const TapeRetention::NodeReads& node : nodes_) {
-    const bool has_run = std::all_of(node.values.begin(), node.values.end(),
-                                     [this](TapeValueId value) { return is_read(value); });
-    std::vector<planner::ValueId> values;
-    for (const TapeValueId value : node.values) {
-      if (reads_.contains(value)) {
-        reads_[value] -= has_run ? 1 : 0;
-        values.push_back(values_[value]);
-      }
-    }
-    if (!has_run) {
-      recorder().add_node(values);
-    }
   }
 }
 
@@ -120,7 +98,43 @@ std::optional<planner::Trace> StepTranscript::foresee(
           {.name = "a node of another backward", .can_recompute = false, .reads = values_of(node)});
     }
   }
+  if (!is_valid(trace)) {
+    return std::nullopt;
+  }
+  forecast_ = without_evictions(trace);
+  return trace;
+}
+
+std::optional<planner::Trace> StepTranscript::expected() {
+  planner::Trace trace = forecast_ ? *forecast_ : expected_from_reads();
+  correct_forecast(trace, recorder().ended_nodes());
   return is_valid(trace) ? std::optional(std::move(trace)) : std::nullopt;
+}
+
+planner::Trace StepTranscript::expected_from_reads() {
+  planner::Trace trace = recorder().trace_of_forward();
+  append_reading_nodes(trace);
+  return trace;
+}
+
+// Of a backward whose graph is not known: the gradients of each node are taken to be as large as
+// the largest value that it reads.
+void StepTranscript::append_reading_nodes(planner::Trace& trace) const {
+  std::vector<hooks_internal::BackwardNode> nodes;
+  for (const TapeRetention::NodeReads& node : nodes_) {
+    std::int64_t bytes = 0;
+    for (const planner::ValueId value : values_of(node)) {
+      bytes = std::max(bytes, trace.values[value].bytes);
+    }
+    nodes.push_back({.name = "a node of an unknown graph",
+                     .thread = 0,
+                     .sequence = nodes.size(),
+                     .gradients = {{0, nodes.size(), 0, bytes, /*dims=*/1}},
+                     .keeps_gradient = false});
+  }
+  append_backward(trace, nodes, [&](const hooks_internal::BackwardNode& node) {
+    return values_of(nodes_[node.sequence]);
+  });
 }
 
 // Returns, by value of the trace, those that the tape no longer holds.
@@ -181,13 +195,19 @@ void StepTranscript::note_reads_for_gradients(const planner::Trace& trace,
   }
 }
 
-std::optional<RecordedStep> StepTranscript::finish(RecordedBackward backward) {
-  if (backward != RecordedBackward::kWhole) {
-    add_remaining_nodes();
+std::optional<RecordedStep> StepTranscript::finish(RecordedBackward backward, bool keeps_graph) {
+  std::optional<planner::Trace> expected_trace;
+  if (backward != RecordedBackward::kWhole && !(expected_trace = expected())) {
+    return std::nullopt;
   }
   const absl::flat_hash_set<planner::ValueId> read = recorder().read_for_gradients();
   planner::Trace trace = recording_->finish();
   recording_.reset();
+  if (expected_trace) {
+    trace = *std::move(expected_trace);
+  } else if (keeps_graph) {  // a backward of weights, after that of inputs, may come to fewer nodes
+    append_reading_nodes(trace);
+  }
   note_reads_for_gradients(trace, read);
   RecordedStep recorded{std::move(script_), std::move(trace), backward};
   if (!is_valid(recorded.trace)) {

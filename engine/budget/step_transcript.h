@@ -44,35 +44,39 @@ class StepTranscript {
   // Returns whether the nodes of the backward that runs now are recorded.
   bool observes_backward() const { return recording_->observes_backward(); }
 
-  // A backward through these nodes is about to begin. Returns the step as it is to be expected,
-  // with the values that `tape` no longer holds as evicted, and with nodes that another backward
-  // will come to at the end; nothing if other threads have disturbed the recording. thread: of
-  // forward, in LibTorch's numbers.
+  // A backward through these nodes begins. Returns the step as it is to be expected, with the
+  // values that `tape` no longer holds as evicted, and with nodes that another backward will come
+  // to at the end; nothing if other threads have disturbed the recording. thread: of forward, in
+  // LibTorch's numbers.
   std::optional<planner::Trace> foresee(const std::vector<hooks_internal::BackwardNode>& nodes,
                                         std::uint64_t thread, const Tape& tape);
+  // Returns the step as it is to be expected now: with the nodes that have run as they were.
+  // Nothing if other threads have disturbed the recording.
+  std::optional<planner::Trace> expected();
   // Returns the value of the trace in a value of the tape; planner::kNone if there is none.
   planner::ValueId value_of(TapeValueId value) const {
     return values_.contains(value) ? values_[value] : planner::kNone;
   }
 
   // Returns the step; nothing if other threads have disturbed the recording. To be called once.
-  std::optional<RecordedStep> finish(RecordedBackward backward);
+  // keeps_graph: another backward will read the same tensors.
+  std::optional<RecordedStep> finish(RecordedBackward backward, bool keeps_graph);
 
  private:
-  void add_remaining_nodes();
+  planner::Trace expected_from_reads();
+  void append_reading_nodes(planner::Trace& trace) const;
   void note_reads_for_gradients(const planner::Trace& trace,
                                 const absl::flat_hash_set<planner::ValueId>& read);
   std::vector<bool> gone_values(const planner::Trace& trace, const Tape& tape) const;
   void mark_lost(planner::Trace& trace, const Tape& tape) const;
   std::vector<planner::ValueId> values_of(const TapeRetention::NodeReads& node) const;
-  bool is_read(TapeValueId value) const { return !reads_.contains(value) || reads_[value] > 0; }
 
   std::shared_ptr<StepRecording> recording_;
   StepScript script_;
   std::vector<planner::OperatorId> operators_;  // of the trace, by call
   base_internal::IdVector<TapeValueId, planner::ValueId> values_;
-  TapeRetention::ReadsOfNodes nodes_;                // that backward will come to
-  base_internal::IdVector<TapeValueId, int> reads_;  // so far
+  TapeRetention::ReadsOfNodes nodes_;       // that backward will come to
+  std::optional<planner::Trace> forecast_;  // once a backward's nodes are known
 };
 
 }  // namespace reprise::engine_internal

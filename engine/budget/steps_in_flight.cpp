@@ -59,6 +59,12 @@ void StepsInFlight::note_evicted(const BudgetStep& step, std::int64_t bytes) {
   }
 }
 
+InFlight StepsInFlight::most(const BudgetStep& step) {
+  const MutexLock lock(mutex_);
+  const Entry* const entry = find(step);
+  return entry == nullptr ? InFlight() : entry->most;
+}
+
 InFlight StepsInFlight::end(const BudgetStep& step) {
   const MutexLock lock(mutex_);
   Entry* const entry = find(step);

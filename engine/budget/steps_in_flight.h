@@ -7,7 +7,9 @@
 // retained by each forward count for all steps, so a plan is made for a number of steps alike: at
 // the peak, every step but one holds the values retained for backward. The number, and the bytes
 // held by steps of other kinds, are learnt from recent steps. The first steps are kept within the
-// budget by evictions.
+// budget by evictions. A step whose first backward keeps the graph, as one of inputs that one of
+// weights will follow, stays in flight until the graph is freed, and its plan counts on all reads
+// once more.
 #ifndef REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_
 #define REPRISE_ENGINE_BUDGET_STEPS_IN_FLIGHT_H_
 
@@ -64,7 +66,9 @@ class StepsInFlight {
   void end_forward(const BudgetStep& step, int kind, std::int64_t held_bytes);
   // The step has been freed of so many bytes.
   void note_evicted(const BudgetStep& step, std::int64_t bytes);
-  // Its first backward has ended, or will never begin.
+  // Its first backward has ended and keeps the graph: the step stays in flight until that is freed.
+  InFlight most(const BudgetStep& step);
+  // Its backward has ended, or will never begin.
   InFlight end(const BudgetStep& step);
 
  private:

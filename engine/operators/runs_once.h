@@ -16,6 +16,7 @@ enum class RunsOnce : std::uint8_t {
   kRewrittenMemory,  // reads memory that the program writes to before backward
   kUnrecorded,       // a guard, or an argument of a foreign type, leaves it out of the tape
   kOutOfSight,       // its result has been written outside the dispatcher since
+  kWrapped,          // its result is of a class of the embedding language
   kUnseen,           // no operator: memory that other code has allocated
 };
 
@@ -34,6 +35,8 @@ constexpr const char* to_text(RunsOnce reason) {
       return "left out of the tape";
     case RunsOnce::kOutOfSight:
       return "its result is written through a pointer or on another thread";
+    case RunsOnce::kWrapped:
+      return "its result is inside a tensor of a Python class";
     case RunsOnce::kUnseen:
       return "no operator is seen to make it";
   }

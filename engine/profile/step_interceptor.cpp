@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/operators/storage_id.h"
 
@@ -14,6 +15,16 @@ namespace {
 
 void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
   for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+}
+
+bool has_wrapped_result(const OperatorCall& call) {
+  bool is_wrapped = false;
+  for (const c10::IValue& result : call.results()) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) {
+      is_wrapped |= tensor.defined() && is_of_language(tensor);
+    });
+  }
+  return is_wrapped;
 }
 
 }  // namespace
@@ -44,7 +55,7 @@ void record_operator(StepRecorder& recorder, c10::Device device, const OperatorC
   recorder.begin_operator(call.op.schema().name(), is_transfer ? RunsOnce::kTransfer : once, reads);
   pass_on(call, next);
   synchronize(device);
-  recorder.end_operator(written);
+  recorder.end_operator(written, has_wrapped_result(call) ? RunsOnce::kWrapped : RunsOnce::kNo);
 }
 
 }  // namespace reprise::engine_internal

@@ -28,6 +28,14 @@ const void* block_of(const at::Tensor& tensor) {
   return storage == nullptr || storage->nbytes() == 0 ? nullptr : storage->data_ptr().get();
 }
 
+// The first reason counts.
+void forbid_rerun(planner::Operator& op, RunsOnce once) {
+  if (op.can_recompute) {
+    op.can_recompute = false;
+    op.once = to_text(once);
+  }
+}
+
 }  // namespace
 
 void StepRecorder::set_clock(Now now) { g_now.store(now); }
@@ -82,13 +90,16 @@ void StepRecorder::hold(ValueId value) {
   }
 }
 
-void StepRecorder::end_operator(const std::vector<at::Tensor>& written) {
+void StepRecorder::end_operator(const std::vector<at::Tensor>& written, RunsOnce once) {
   const MutexLock lock(mutex_);
   if (!is_running_) {
     return;
   }
   end();
   last_seconds_ = trace_.operators.back().seconds;
+  if (once != RunsOnce::kNo) {
+    forbid_rerun(trace_.operators.back(), once);
+  }
   for (const at::Tensor& tensor : written) {
     take_over(tensor);
   }
@@ -104,9 +115,8 @@ void StepRecorder::note_once(const at::Tensor& tensor, RunsOnce once) {
     return std::find(op.results.begin(), op.results.end(), value) != op.results.end();
   };
   const auto maker = std::find_if(trace_.operators.rbegin(), trace_.operators.rend(), is_maker);
-  if (maker != trace_.operators.rend() && maker->can_recompute) {
-    maker->can_recompute = false;
-    maker->once = to_text(once);
+  if (maker != trace_.operators.rend()) {
+    forbid_rerun(*maker, once);
   }
 }
 
@@ -145,26 +155,6 @@ void StepRecorder::end_node() {
   if (--node_depth_ == 0 && is_running_) {
     end();
   }
-}
-
-// Its gradients are taken to be as large as the largest value that it reads.
-void StepRecorder::add_node(const std::vector<ValueId>& reads) {
-  const MutexLock lock(mutex_);
-  begin_backward();
-  begin("a node that has not run");
-  Value gradient{.kind = ValueKind::kGradient};
-  for (const ValueId value : reads) {
-    add_read(value);
-    gradient.bytes = std::max(gradient.bytes, value == kNone ? 0 : trace_.values[value].bytes);
-  }
-  end();
-  gradient.released = current();
-  planner::Operator& op = trace_.operators.back();
-  op.can_recompute = false;
-  op.seconds = 0;
-  op.workspace_bytes = gradient.bytes;
-  op.results.push_back(trace_.add_value(std::move(gradient)));
-  is_from_outside_.push_back(false);
 }
 
 bool StepRecorder::is_in_node() const {
@@ -217,6 +207,18 @@ void StepRecorder::allocated(const void* block, std::int64_t bytes, std::int64_t
   if (is_between) {
     end();
   }
+}
+
+void StepRecorder::allocated_elsewhere(const void* block) {
+  const MutexLock lock(mutex_);
+  if (!is_finished_) {
+    not_of_step_.insert(block);
+  }
+}
+
+bool StepRecorder::is_running() const {
+  const MutexLock lock(mutex_);
+  return is_running_;
 }
 
 void StepRecorder::freed(const void* block, std::int64_t bytes) {
@@ -413,6 +415,19 @@ planner::Trace StepRecorder::trace_of_forward() {
   }
   add_memory_before(trace);
   return trace;
+}
+
+std::vector<planner::Operator> StepRecorder::ended_nodes() const {
+  const MutexLock lock(mutex_);
+  std::vector<planner::Operator> nodes;
+  const OperatorId end = is_running_ ? current() : current() + 1;
+  for (OperatorId op = is_in_backward_ ? trace_.backward_begin : end; op < end; ++op) {
+    nodes.push_back(trace_.operators[op]);
+    for (const ValueId result : std::exchange(nodes.back().results, {})) {
+      nodes.back().workspace_bytes += trace_.values[result].bytes;
+    }
+  }
+  return nodes;
 }
 
 void StepRecorder::add_memory_before(planner::Trace& trace) const {

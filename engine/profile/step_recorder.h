@@ -47,8 +47,8 @@ class StepRecorder {
 
   // An operator of forward, or one outside of backward's nodes.
   void begin_operator(const std::string& name, RunsOnce once, const std::vector<at::Tensor>& reads);
-  // `written`: the tensors that it has modified in place.
-  void end_operator(const std::vector<at::Tensor>& written);
+  // `written`: the tensors that it has modified in place. once: as its results show.
+  void end_operator(const std::vector<at::Tensor>& written, RunsOnce once);
   // The operator that has made the value in the tensor, if one has, is one that runs once.
   void note_once(const at::Tensor& tensor, RunsOnce once);
   // Returns the time of the last one.
@@ -58,11 +58,13 @@ class StepRecorder {
   void begin_node(const std::string& name);
   void end_node();
   bool is_in_node() const;
-  // A node that backward has not come to would read the values.
-  void add_node(const std::vector<planner::ValueId>& reads);
 
   void allocated(const void* block, std::int64_t bytes, std::int64_t total_bytes);
+  // Not by the step: to free the block is no part of it, either.
+  void allocated_elsewhere(const void* block);
   void freed(const void* block, std::int64_t bytes);
+  // Returns whether an operator or node is running.
+  bool is_running() const;
 
   // The tensor, made in a pause, holds the value as well.
   void supplied(planner::ValueId value, const at::Tensor& tensor);
@@ -87,8 +89,10 @@ class StepRecorder {
   void read(planner::ValueId value);
   void dropped(const at::Tensor& tensor);
 
-  // Returns the trace of forward, which has ended, without the nodes that have run since.
+  // Returns the trace of forward so far, without the nodes that have run since.
   planner::Trace trace_of_forward();
+  // Returns the nodes that have run, with the bytes that each has needed as its workspace.
+  std::vector<planner::Operator> ended_nodes() const;
   // Returns the trace. Blocks and nodes of other threads may still be reported: without effect.
   planner::Trace finish();
 
@@ -139,7 +143,7 @@ class StepRecorder {
   int node_depth_ = 0;
   int pauses_ = 0;
   Clock::time_point pause_start_;
-  absl::flat_hash_set<const void*> not_of_step_;  // blocks allocated in pauses
+  absl::flat_hash_set<const void*> not_of_step_;  // blocks allocated in pauses, or elsewhere
   std::int64_t bytes_before_ = -1;                // the step; negative: not known yet
   std::int64_t live_bytes_ = 0;                   // allocated since then, less what has been freed
   std::int64_t live_at_begin_ = 0;                // of the operator that runs

@@ -107,6 +107,9 @@ class Recomputation {
 
   // Returns whether a session may receive tensors of an earlier one. See Note [Shared tensors].
   virtual bool may_share() const { return true; }
+  // Returns whether the frame keeps the tensors that a backward has received, for the next backward
+  // through the same graph, until it is told to drop them. See the same Note.
+  virtual bool keeps_supplied() const { return false; }
 
   // Slots have died, after forward ended. Called with the frame's lock while no session
   // recomputes; the result, which may be null, outlives the lock.

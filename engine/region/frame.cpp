@@ -2,7 +2,6 @@
 // Copyright 2026 The Reprise Authors
 #include "reprise/engine/region/frame.h"
 
-#include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -16,7 +15,6 @@
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/region/group_state.h"
 #include "reprise/hooks/storage/alias.h"
-#include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
 
@@ -107,10 +105,8 @@ at::Tensor Frame::unpack(SlotId slot) {
     end_session(request.session);
   }
   check_unchanged(slot, value);
-  if (request.backward.keeps_graph && request.session.kind == SessionId::Kind::kBackward) {
-    note_supplied(slot, value);
-  }
   const SavedTensorRecord& saved = record_.slots[slot].saved;
+  at::Tensor original;
   if (saved.knows_object()) {
     if (at::Tensor now = saved.reassigned(); now.defined()) {
       return now;
@@ -118,9 +114,13 @@ at::Tensor Frame::unpack(SlotId slot) {
     if (at::Tensor statistics = statistics_of(slot, value.tensor); statistics.defined()) {
       return statistics;
     }
-    if (at::Tensor original = original_of(slot, value); original.defined()) {
-      return original;
-    }
+    original = original_of(slot, value);
+  }
+  if (request.backward.keeps_graph && request.backward.id >= 0 && !value.is_moved) {
+    note_supplied(slot, original.defined() ? original : value.tensor, request);
+  }
+  if (original.defined()) {
+    return original;
   }
   OperatorInterceptor* const interceptor = InterceptionScope::current();
   if (interceptor != nullptr && !saved.shares_memory_with(value.tensor)) {
@@ -147,30 +147,6 @@ at::Tensor Frame::statistics_of(SlotId slot, const at::Tensor& recomputed) const
   const at::Tensor contents =
       has_copies ? record_.statistics->find(read.saved, recomputed) : at::Tensor();
   return contents.defined() ? hooks_internal::detached_alias(contents) : at::Tensor();
-}
-
-// What lies in memory from outside has to be compared with forward each time.
-void Frame::note_supplied(SlotId slot, const RecomputedTensor& value) {
-  const bool is_shared = at::GradMode::is_enabled() && !value.is_moved &&
-                         recomputation_->may_share() && hooks_internal::is_dense(value.tensor) &&
-                         !record_.slots[slot].saved.shares_memory_with(value.tensor);
-  if (!is_shared) {
-    return;
-  }
-  Supplied supplied{WeakAlias(value.tensor), value.version};
-  const MutexLock lock(mutex_);
-  supplied_.insert_or_assign(slot, std::move(supplied));
-}
-
-void Frame::take_supplied(Session& session, Session::Dropped& dropped) {
-  for (const auto& [slot, supplied] : supplied_) {
-    if (!wants(session, slot) || supplied.tensor.version() != supplied.version) {
-      continue;
-    }
-    if (at::Tensor tensor = supplied.tensor.lock(); tensor.defined()) {
-      session.fill(slot, {std::move(tensor), supplied.version}, dropped);
-    }
-  }
 }
 
 void Frame::check_unchanged(SlotId slot, const RecomputedTensor& value) const {
@@ -342,7 +318,15 @@ std::int64_t Frame::evict(std::int64_t bytes, c10::Device device) {
 
 void Frame::end_session(SessionId id) {
   std::shared_ptr<Session> ended;  // its tensors are freed after the lock
+  Session::Dropped dropped;        // likewise
   const MutexLock lock(mutex_);
+  if (id.kind == SessionId::Kind::kGroup) {
+    for (auto& [slot, supplied] : supplied_) {
+      if (supplied.keeper == id && supplied.kept.defined()) {
+        dropped.push_back(std::exchange(supplied.kept, {}));
+      }
+    }
+  }
   const auto* const found = std::find_if(sessions_.begin(), sessions_.end(),
                                          [&](const auto& session) { return session->id() == id; });
   if (found != sessions_.end()) {

@@ -35,6 +35,13 @@ namespace reprise::engine_internal {
 // graph of its gradients. Without regions, these are the tensors that the region's graph holds. So
 // that several such backwards retain them once, a session begins with the tensors of earlier
 // sessions that others still hold, unmodified, and recomputes the others only.
+//
+// A backward of inputs and a backward of weights apart (zero bubble) read the same tensors. In a
+// GraphExecGroup, and within a memory budget, the frame itself keeps the tensors that a backward
+// received which keeps its graph, as the graph would without regions, and the next backward begins
+// with them. They stay until that backward ends, the graph or the group does, or the budget needs
+// their memory: they are the first to go, those of the first nodes of forward in front, which the
+// next backward comes to last.
 class Frame : public std::enable_shared_from_this<Frame> {
  public:
   explicit Frame(RegionRecord record);
@@ -72,6 +79,12 @@ class Frame : public std::enable_shared_from_this<Frame> {
   // while that runs.
   std::int64_t evict(std::int64_t bytes, c10::Device device);
 
+  // Drops tensors on the device that are kept for the next backward, of at least `bytes` together
+  // if there are as many. Returns the bytes freed.
+  std::int64_t drop_supplied(std::int64_t bytes, c10::Device device);
+  // Returns the bytes of those that nothing else holds.
+  std::int64_t supplied_bytes(c10::Device device);
+
   // Releases the tensors that the session still holds here.
   void end_session(SessionId id);
 
@@ -94,12 +107,15 @@ class Frame : public std::enable_shared_from_this<Frame> {
   // Backward: returns the recorded tensor, recomputed.
   at::Tensor unpack(SlotId slot);
   // See Note [Shared tensors].
-  void note_supplied(SlotId slot, const RecomputedTensor& value) ABSL_LOCKS_EXCLUDED(mutex_);
+  void note_supplied(SlotId slot, const at::Tensor& tensor, const Request& request)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Each returns the tensor that takes the place of the slot's recomputed one; undefined if none
   // does. The saved object itself; its contents when it was saved, by a region in hooks.
   at::Tensor original_of(SlotId slot, const RecomputedTensor& value) const;
   at::Tensor statistics_of(SlotId slot, const at::Tensor& recomputed) const;
   void take_supplied(Session& session, Session::Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void forget_supplied(SlotId slot, Session::Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void slot_died(SlotId slot);
   // Returns the values that no slot needs any more.
@@ -135,6 +151,8 @@ class Frame : public std::enable_shared_from_this<Frame> {
   struct Supplied {
     WeakAlias tensor;
     std::int64_t version;
+    at::Tensor kept;   // the same, for the next backward; or undefined
+    SessionId keeper;  // that received it
   };
   absl::flat_hash_map<SlotId, Supplied> supplied_ ABSL_GUARDED_BY(mutex_);
   std::string refusal_ ABSL_GUARDED_BY(mutex_);  // see refuse_replays()

@@ -120,6 +120,7 @@ void Frame::slot_died(SlotId slot) {
   for (const auto& session : sessions_) {
     session->drop(slot, dropped);
   }
+  forget_supplied(slot, dropped);
 }
 
 }  // namespace reprise::engine_internal

@@ -70,6 +70,7 @@ class Session {
       if (recomputation_ != nullptr) {
         recomputation_->restart();
       }
+      has_begun_ = false;  // the frame may have kept tensors since
     }
   }
 

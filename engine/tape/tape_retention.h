@@ -73,6 +73,9 @@ class TapeRetention {
   virtual void decide(Tape::Operator& /*op*/, std::span<Result> /*results*/) {}
   // Returns whether a tensor that autograd saves now is retained, whatever was decided for it.
   virtual bool retains_saved(const at::Tensor& /*tensor*/) const { return false; }
+  // Returns whether recomputed tensors stay for the next backward through the same graph, until
+  // their memory is needed. See Note [Shared tensors].
+  virtual bool keeps_supplied() const { return false; }
 
   // The values that a node of backward will read. sequence: the node's number on forward's thread.
   struct NodeReads {

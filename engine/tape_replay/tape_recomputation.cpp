@@ -152,6 +152,7 @@ class TapeRecomputation final : public Recomputation {
 
   // All ranks repeat transfers alike.
   bool may_share() const override { return !options_.retention->plans() && !tape_.has_required; }
+  bool keeps_supplied() const override { return options_.retention->keeps_supplied(); }
 
   void end_forward(const SlotSet& alive, bool may_pack) override {
     may_evict_ = false;

@@ -92,28 +92,32 @@ std::vector<torch::autograd::Node*> in_order(const torch::autograd::edge_list& r
   return order;
 }
 
-// Returns 0 if it is not known: of nested tensors, and of sizes that a compiler has not fixed.
-std::int64_t gradient_bytes(const torch::autograd::Edge& edge) {
+// Sets nothing if it is not known: of nested tensors, and of sizes that a compiler has not fixed.
+void describe_size(BackwardNode::Gradient& gradient, const torch::autograd::Edge& edge) {
   if (edge.input_nr >= edge.function->num_inputs()) {
-    return 0;
+    return;
   }
   const torch::autograd::InputMetadata& input = edge.function->input_metadata(edge.input_nr);
   if (input.was_default_constructed() || input.is_nested_tensor() || input.is_cpp_nested_tensor()) {
-    return 0;
+    return;
   }
-  auto bytes = static_cast<std::int64_t>(input.dtype().itemsize());
-  for (const c10::SymInt& size : input.shape_as_dim_vector()) {
-    bytes *= size.maybe_as_int().value_or(0);
+  const auto sizes = input.shape_as_dim_vector();
+  gradient.dims = sizes.size();
+  gradient.bytes = static_cast<std::int64_t>(input.dtype().itemsize());
+  for (const c10::SymInt& size : sizes) {
+    gradient.bytes *= size.maybe_as_int().value_or(0);
   }
-  return bytes;
 }
 
 BackwardNode describe(const torch::autograd::Node& node, const NodeNumbers& numbers) {
   BackwardNode described{node.name(), node.thread_id(), node.sequence_nr(), {}, false};
-  for (const auto& edge : node.next_edges()) {
+  const torch::autograd::edge_list& edges = node.next_edges();
+  for (std::uint32_t output = 0; output < edges.size(); ++output) {
+    const torch::autograd::Edge& edge = edges[output];
     if (edge.is_valid()) {
       described.gradients.push_back(
-          {numbers.at(edge.function.get()), edge.input_nr, gradient_bytes(edge)});
+          {output, numbers.at(edge.function.get()), edge.input_nr, /*bytes=*/0, /*dims=*/0});
+      describe_size(described.gradients.back(), edge);
     }
   }
   const auto* const leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node);

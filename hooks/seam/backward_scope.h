@@ -26,9 +26,11 @@ namespace reprise::hooks_internal {
 // A node of a backward, with the gradients that it passes on.
 struct BackwardNode {
   struct Gradient {
-    std::size_t node;     // that receives it
-    std::uint32_t input;  // of that node
-    std::int64_t bytes;   // as its metadata have it; 0 if they do not tell
+    std::uint32_t output;  // of this node
+    std::size_t node;      // that receives it
+    std::uint32_t input;   // of that node
+    std::int64_t bytes;    // as its metadata have it; 0 if they do not tell
+    std::size_t dims;      // likewise
   };
   std::string name;
   std::uint64_t thread;  // see BackwardGraph

@@ -3,12 +3,13 @@
 //
 // Plans that recompute more than once, for budgets that are too small for the others: the trace is
 // cut into a chain of regions, and a dynamic programme chooses where checkpoints are, nested to any
-// depth, and how much each region retains. Of a chain that is too long for the programme, the
-// binomial schedule chooses the checkpoints.
+// depth, and how much each region retains. Of a long chain, the programme considers stretches at
+// several scales; the binomial schedule chooses checkpoints as well, for any number of regions.
 #ifndef REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_
 #define REPRISE_PLANNER_CHAIN_CHAIN_PLANNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -27,8 +28,8 @@ namespace reprise::planner_internal {
 // Not thread-safe.
 class ChainPlanner {
  public:
-  // Both must outlive the planner.
-  ChainPlanner(const planner::Simulator& simulator, const TraceFacts& facts);
+  // Both must outlive the planner. is_quick: long chains in a quarter of the time, less exactly.
+  ChainPlanner(const planner::Simulator& simulator, const TraceFacts& facts, bool is_quick = false);
   ChainPlanner(const ChainPlanner&) = delete;
   ChainPlanner& operator=(const ChainPlanner&) = delete;
 
@@ -37,13 +38,18 @@ class ChainPlanner {
   // one call has worked out serves later ones for budgets of about the same size.
   std::vector<Plan> plans(std::int64_t peak_bytes);
 
-  // Whether the trace is a chain of too many regions for the programme, which sees groups of them.
+  // Whether the trace is a chain of too many regions for plans(), whose programme sees groups of
+  // them.
   bool has_long_chain() const { return long_.has_value(); }
+  // The trace has to be a long chain. Calls `fits` with plans of the programme at several scales
+  // for ever less memory, until that returns true.
+  void try_scaled_plans(std::int64_t peak_bytes, const std::function<bool(Plan)>& fits);
   // Returns the range of the numbers of checkpoints to try with long_plan(); an empty one if the
   // trace is no long chain. With more there is no room, with fewer a step would take too long to be
   // of use.
   std::pair<std::int64_t, std::int64_t> checkpoints_of_long_chain(std::int64_t peak_bytes) const;
-  // The trace has to be a long chain.
+  // The trace has to be a long chain. Returns the bytes of a region's inputs, on average.
+  std::int64_t checkpoint_bytes() const { return long_->input_bytes; }
   Plan long_plan(std::int64_t checkpoints) const;
 
  private:
@@ -52,7 +58,11 @@ class ChainPlanner {
     RegionChain chain;
     std::int64_t base_bytes = 0;
     std::vector<Stage> stages;
+    std::int32_t slots = 0;
+    std::int32_t reach = 0;
     std::map<std::int64_t, ChainProgram> programs;  // by the bytes of a slot
+
+    std::int64_t slot_bytes(std::int64_t peak_bytes) const;
   };
   struct LongChain {
     RegionChain chain;
@@ -65,19 +75,24 @@ class ChainPlanner {
     Plan plan;
   };
 
+  void add_candidates();
   void add_candidate(RegionChain chain);
+  Candidate make_candidate(RegionChain chain, std::int32_t slots, std::int32_t reach) const;
   void add_long_chain(RegionChain chain);
   static const ChainProgram& program_for(Candidate& candidate, std::int64_t slot_bytes);
-  void propose(Candidate& candidate, std::int64_t peak_bytes,
-               std::vector<Proposal>& proposals) const;
+  // Returns the best for a part of what the budget leaves; none if that is too little.
+  std::optional<Proposal> propose(Candidate& candidate, std::int64_t peak_bytes, int percent) const;
   Plan plan_of(const ChainSchedule& schedule, const Candidate& candidate) const;
   // since: by value, see build_plan().
   Plan build_plan_with_pinned(std::vector<RegionId> since, const RegionChain& chain) const;
 
   const Trace& trace_;
   const TraceFacts& facts_;
+  const bool is_quick_;
+  bool has_candidates_ = false;
   std::vector<Candidate> candidates_;
   std::optional<LongChain> long_;
+  std::optional<Candidate> scaled_;  // of a long chain
 };
 
 }  // namespace reprise::planner_internal

@@ -7,12 +7,14 @@
 // checkpointing for heterogeneous chains", 2019, with several options per stage as in Zhao et al.,
 // "Rockmate", 2023. Let cost(s, t, m) be the seconds that recomputation adds to the backward of the
 // stages s..t, if the input of s is there and m bytes are left. The first operator of it sweeps
-// over stages again, unless t is the last stage: then forward itself is the sweep, and free. The
-// least of
+// over stages again, unless forward itself is the sweep, up to the last stage, and free. The least
+// of
 //   - the sweep retains what an option k of s says, and the input of s + 1:
 //       sweep(s) + seconds(k) + cost(s + 1, t, m - bytes(k) - input(s + 1))
 //   - the sweep passes s..c-1, and keeps nothing but the input of c:
 //       sweep(s) + ... + sweep(c - 1) + cost(c, t, m - input(c)) + cost(s, c - 1, m)
+//   - forward keeps nothing, and what is not evicted already goes: the cost of another sweep
+// for the stretches of Note [Stretches at several scales].
 #ifndef REPRISE_PLANNER_CHAIN_CHAIN_PROGRAM_H_
 #define REPRISE_PLANNER_CHAIN_CHAIN_PROGRAM_H_
 
@@ -20,6 +22,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "reprise/planner/chain/stretches.h"
 #include "reprise/planner/trace.h"
 
 namespace reprise::planner_internal {
@@ -28,6 +31,7 @@ namespace reprise::planner_internal {
 struct StageOption {
   std::vector<planner::ValueId> retained;
   std::int64_t retained_bytes = 0;
+  bool retains_evicted = false;    // which forward can no longer do
   double seconds = 0;              // that recomputation adds to the stage's backward
   std::int64_t forward_need = 0;   // bytes, when forward itself is the sweep
   std::int64_t sweep_need = 0;     // bytes, when stages are run again
@@ -36,6 +40,7 @@ struct StageOption {
 
 struct Stage {
   std::int64_t input_bytes = 0;
+  bool is_input_evicted = false;  // not there when backward begins
   double sweep_seconds = 0;
   std::int64_t passed_in_forward_need = 0;  // after another stage that was not kept
   std::int64_t passed_need = 0;
@@ -53,12 +58,14 @@ struct ChainSchedule {
 
 class ChainProgram {
  public:
-  // For memory of 0 to `slots` times `slot_bytes`. Time: stages^2 * slots * (stages + options).
-  // `stages` must outlive the programme.
-  ChainProgram(const std::vector<Stage>& stages, std::int64_t slot_bytes, std::int32_t slots);
+  // For memory of 0 to `slots` times `slot_bytes`. Of up to `reach` stages all stretches are
+  // considered. Time: stages * reach * slots * (reach + options). `stages` must outlive the
+  // programme.
+  ChainProgram(const std::vector<Stage>& stages, std::int64_t slot_bytes, std::int32_t slots,
+               std::int32_t reach);
 
   // Returns the least seconds that recomputation adds; infinity if that memory is too little.
-  double seconds(std::int32_t slots) const;
+  double seconds(std::int32_t slots) const { return row({0, last(), true})[slots]; }
 
   // The memory must be enough.
   ChainSchedule schedule(std::int32_t slots) const;
@@ -66,25 +73,37 @@ class ChainProgram {
  private:
   // What remains of a stretch once one choice is made; added up where both have enough memory.
   struct Rest {
-    std::size_t row = 0;
-    std::int64_t shift = 0;  // slots that the choice takes from it
+    const float* seconds = nullptr;  // by slots
+    std::int64_t shift = 0;          // slots that the choice takes from it
+  };
+  struct Choice {
+    std::int64_t first = 0;  // slots, the least that are enough
+    float seconds = 0;
+    std::int32_t move = 0;  // a stage whose input is kept; ~k: option k; kSweepAgain
+    Rest right = {};
+    Rest left = {};
   };
 
   std::int32_t last() const { return static_cast<std::int32_t>(stages_.size()) - 1; }
-  std::size_t row(std::int32_t s, std::int32_t t) const;
+  // Returns the seconds by slots; null if the stretch is not solved.
+  const float* row(const Stretch& stretch) const;
+  const float* nothing() const { return &seconds_[seconds_.size() - (slots_ + 1)]; }
   std::int64_t slots_for_need(std::int64_t bytes) const;
   std::int64_t slots_for_kept(std::int64_t bytes) const;
-  void solve_one(std::int32_t s);
-  void solve(std::int32_t s, std::int32_t t);
-  void consider(std::size_t row, std::int64_t need, double seconds, std::int32_t move, Rest right,
-                Rest left);
-  void follow(std::int32_t s, std::int32_t t, std::int64_t slots, ChainSchedule& schedule) const;
+  void solve(const Stretch& stretch);
+  template <typename Visit>
+  void for_each_choice(const Stretch& stretch, const Visit& visit) const;
+  template <typename Visit>
+  void for_each_option(const Stretch& stretch, const Visit& visit) const;
+  template <typename Visit>
+  void for_each_kept(const Stretch& stretch, const Visit& visit) const;
+  std::int32_t best_move(const Stretch& stretch, std::int64_t slots) const;
 
   const std::vector<Stage>& stages_;
+  const Stretches stretches_;
   std::int64_t slot_bytes_;
   std::int32_t slots_;
-  std::vector<float> seconds_;       // by row and slots
-  std::vector<std::int32_t> moves_;  // a stage whose input is kept; ~k: option k
+  std::vector<float> seconds_;  // by row and slots; the last row is of nothing
 };
 
 }  // namespace reprise::planner_internal

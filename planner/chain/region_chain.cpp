@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <limits>
 
 namespace reprise::planner_internal {
@@ -112,10 +113,20 @@ class ChainBuilder {
   std::vector<Candidate> local_minima(const std::vector<std::int64_t>& bytes) const {
     std::vector<Candidate> minima;
     const auto positions = static_cast<OperatorId>(bytes.size());
+    // Of the positions in the window, those whose bytes rise: the first has the least.
+    std::deque<OperatorId> rising;
+    OperatorId end = 0;  // of the window
     for (OperatorId position = 1; position + 1 < positions; ++position) {
-      const auto first = bytes.begin() + std::max(0, position - shape_.window);
-      const auto end = bytes.begin() + std::min(positions, position + shape_.window + 1);
-      if (bytes[position] != kNoCut && bytes[position] <= *std::min_element(first, end)) {
+      for (; end < std::min(positions, position + shape_.window + 1); ++end) {
+        while (!rising.empty() && bytes[rising.back()] >= bytes[end]) {
+          rising.pop_back();
+        }
+        rising.push_back(end);
+      }
+      while (rising.front() < position - shape_.window) {
+        rising.pop_front();
+      }
+      if (bytes[position] != kNoCut && bytes[position] <= bytes[rising.front()]) {
         minima.push_back({position, bytes[position]});
       }
     }

@@ -66,6 +66,7 @@ class StageBuilder {
   Stage build() {
     for (const ValueId value : region_.inputs) {
       stage_.input_bytes += whole_.values[value].bytes;
+      stage_.is_input_evicted = stage_.is_input_evicted || whole_.values[value].is_evicted;
     }
     stage_.sweep_seconds = simulate_tail(sweep_simulator_, never_retain(sweep_.trace)).seconds;
     stage_.passed_in_forward_need = forward_need({}, false);
@@ -141,6 +142,7 @@ class StageBuilder {
       }
       if (is_retained) {
         option.retained_bytes += backward_.trace.values[local].bytes;
+        option.retains_evicted = option.retains_evicted || whole_.values[value].is_evicted;
         in_sweep.choices[local] = Choice::recompute();  // and stays from then on
       }
     }

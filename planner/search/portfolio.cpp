@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reprise/planner/cut/lower_bound.h"
+#include "reprise/planner/planner.h"
 #include "reprise/planner/search/local_search.h"
 
 namespace reprise::planner_internal {
@@ -38,6 +39,7 @@ Portfolio::Portfolio(const planner::Simulator& simulator, int max_simulations)
       trials_(simulator, archive_),
       prices_(problem_, menu_, trials_),
       eviction_(problem_, menu_, trials_),
+      is_quick_(max_simulations < planner::PlannerOptions().max_simulations),
       max_simulations_(simulations_for(problem_.trace, max_simulations)) {}
 
 // What does not depend on the budget.
@@ -66,40 +68,59 @@ void Portfolio::try_starts() {
 
 void Portfolio::try_chains(std::int64_t peak_bytes) {
   if (!chains_.has_value()) {
-    chains_.emplace(problem_.simulator, problem_.facts);
+    chains_.emplace(problem_.simulator, problem_.facts, is_quick_);
   }
   // Of a long chain, the programme sees groups, and takes as long as so many simulations.
-  constexpr int kFewSimulations = 2000;
-  const bool is_in_haste = chains_->has_long_chain() && max_simulations_ < kFewSimulations;
-  if (!is_in_haste) {
-    trials_.spend(max_simulations_ / 16);
-    for (Plan& plan : chains_->plans(peak_bytes)) {
-      problem_.make_legal(plan);
-      trials_.run(plan, "dynamic programme");
-    }
+  constexpr int kManySimulations = 2000;
+  if (chains_->has_long_chain() && max_simulations_ < kManySimulations) {
+    return;
   }
-  try_long_chain(peak_bytes);
+  trials_.spend(max_simulations_ / 16);
+  for (Plan& plan : chains_->plans(peak_bytes)) {
+    problem_.make_legal(plan);
+    trials_.run(plan, "dynamic programme");
+  }
 }
 
-// Looks for the most checkpoints that fit, which are not much fewer than the most that may: with
-// fewer a simulation takes longer.
-void Portfolio::try_long_chain(std::int64_t peak_bytes) {
+// Returns the simulations that it took.
+int Portfolio::try_long_chain(std::int64_t peak_bytes) {
+  if (!chains_->has_long_chain()) {
+    return 0;
+  }
+  const int left = trials_.left();
+  chains_->try_scaled_plans(peak_bytes, [&](Plan plan) {
+    problem_.make_legal(plan);
+    const planner::Simulation simulation = trials_.run(plan, "dynamic programme at scales");
+    return simulation.is_valid && simulation.peak_bytes <= peak_bytes;
+  });
+  try_binomial(peak_bytes);
+  return left - trials_.left();
+}
+
+// Looks for the most checkpoints that fit: down from the most that may, by what the last peak is
+// too high, then between. With fewer a simulation takes longer.
+void Portfolio::try_binomial(std::int64_t peak_bytes) {
   const auto [least, most] = chains_->checkpoints_of_long_chain(peak_bytes);
-  const auto fits = [&](std::int64_t checkpoints) {
+  // Returns the bytes above the budget.
+  const auto excess_with = [&](std::int64_t checkpoints) {
     Plan plan = chains_->long_plan(checkpoints);
     problem_.make_legal(plan);
     const planner::Simulation simulation = trials_.run(plan, "binomial checkpoints");
-    return simulation.is_valid && simulation.peak_bytes <= peak_bytes;
+    return simulation.is_valid ? simulation.peak_bytes - peak_bytes : 1;
   };
-  std::int64_t above = most + 1;
+  std::int64_t fits = least - 1;
+  std::int64_t exceeds = most + 1;
   std::int64_t step = 1;
-  std::int64_t low = most;
-  for (; low >= least && !fits(low); low -= step, step *= 2) {
-    above = low;
-  }
-  while (low >= least && low + 1 < above) {
-    const std::int64_t middle = low + (above - low) / 2;
-    (fits(middle) ? low : above) = middle;
+  for (std::int64_t next = most; fits < next && next < exceeds;) {
+    const std::int64_t excess = excess_with(next);
+    (excess <= 0 ? fits : exceeds) = next;
+    if (fits < least) {
+      const std::int64_t bytes = chains_->checkpoint_bytes();
+      next = std::max(least, next - std::max(step, (excess + bytes - 1) / bytes));
+      step *= 2;
+    } else {
+      next = fits + (exceeds - fits) / 2;
+    }
   }
 }
 
@@ -173,9 +194,8 @@ void Portfolio::search(std::int64_t peak_bytes) {
   trials_.allow(max_simulations_ / 4);
   prices_.follow_memory(peak_bytes, max_simulations_ / 12);
   try_chains(peak_bytes);
-  const std::vector<Plan> from = starts(peak_bytes);
-  int left = max_simulations_ - max_simulations_ / 4;
-  for (const Plan& start : from) {
+  int left = max_simulations_ - max_simulations_ / 4 - try_long_chain(peak_bytes);
+  for (const Plan& start : left > 0 ? starts(peak_bytes) : std::vector<Plan>()) {
     const int allowed = std::min(left, max_simulations_ / 8);
     improve(start, peak_bytes, allowed);
     left -= allowed - trials_.left();
@@ -204,6 +224,7 @@ void Portfolio::search_smallest() {
     const std::int64_t before = archive_.smallest()->simulation.peak_bytes;
     trials_.allow(left);
     try_chains(before - 1);
+    try_long_chain(before - 1);
     left = trials_.left();
     const Plan start = archive_.smallest()->plan;
     improve(start, archive_.smallest()->simulation.peak_bytes - 1, left);

@@ -44,7 +44,8 @@ class Portfolio {
  private:
   void try_starts();
   void try_chains(std::int64_t peak_bytes);
-  void try_long_chain(std::int64_t peak_bytes);
+  int try_long_chain(std::int64_t peak_bytes);
+  void try_binomial(std::int64_t peak_bytes);
   void improve(const Plan& start, std::int64_t peak_bytes, int simulations);
   void shake(std::int64_t peak_bytes, int simulations);
   std::vector<Plan> starts(std::int64_t peak_bytes) const;
@@ -56,6 +57,7 @@ class Portfolio {
   PriceSearch prices_;
   const Eviction eviction_;
   std::optional<ChainPlanner> chains_;  // when a budget asks for them
+  const bool is_quick_;                 // fewer simulations are allowed than by default
   const int max_simulations_;
   std::map<std::int64_t, double> bounds_;  // of the budgets that were searched for
   bool has_starts_ = false;

@@ -17,7 +17,7 @@ namespace reprise::testing::budget_in_flight_test {
 namespace {
 
 // "F" is the forward of the next microbatch, "B" the backward of the oldest one, "L" that of the
-// latest.
+// latest, "S" one backward of all.
 std::string one_forward_one_backward(int microbatches, int in_flight) {
   std::string order(in_flight, 'F');
   for (int i = in_flight; i < microbatches; ++i) {
@@ -42,6 +42,17 @@ class BudgetInFlightTest : public BudgetedSteps {
     return h;
   }
 
+  // Returns the output whose backward is next.
+  static at::Tensor take(std::deque<at::Tensor>& waiting, char next) {
+    at::Tensor output = next == 'L' ? std::move(waiting.back()) : std::move(waiting.front());
+    next == 'L' ? waiting.pop_back() : waiting.pop_front();
+    while (next == 'S' && !waiting.empty()) {
+      output = output + waiting.front();
+      waiting.pop_front();
+    }
+    return output;
+  }
+
   // budget: null for plain steps.
   static Run run(const Tensors& weights, MemoryBudget* budget, const std::string& order) {
     zero_gradients(weights);
@@ -57,8 +68,7 @@ class BudgetInFlightTest : public BudgetedSteps {
         ++number;
         continue;
       }
-      at::Tensor output = next == 'B' ? std::move(waiting.front()) : std::move(waiting.back());
-      next == 'B' ? waiting.pop_front() : waiting.pop_back();
+      at::Tensor output = take(waiting, next);
       const at::Tensor gradient = at::ones_like(output);
       output.backward(gradient);
       output.reset();
@@ -116,6 +126,13 @@ TEST_F(BudgetInFlightTest, FitsAllForwardsFirst) {
   for (const double part : {0.4, 0.6, 0.8}) {
     expect_to_fit("FFFFBBBB", part);
     expect_to_fit("FFFFLLLL", part);
+  }
+}
+
+TEST_F(BudgetInFlightTest, FitsOneBackwardOfAllForwards) {
+  for (const double part : {0.4, 0.6, 0.8}) {
+    expect_to_fit("FFS", part);
+    expect_to_fit("FFFFS", part);
   }
 }
 

@@ -5,36 +5,16 @@
 #ifndef REPRISE_TESTS_ENGINE_BUDGETED_STEPS_H_
 #define REPRISE_TESTS_ENGINE_BUDGETED_STEPS_H_
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/memory_budget.h"
-#include "reprise/engine/profile/step_recorder.h"
 #include "tests/engine/under_policies.h"
+#include "tests/testing/equal_times.h"
 #include "tests/testing/within_budget.h"
 
 namespace reprise::testing {
-
-// While alive, all recorded operators take the same time: evictions and plans that followed the
-// load of the machine would differ.
-class EqualTimes {
- public:
-  EqualTimes() { Recorder::set_clock(&tick); }
-  ~EqualTimes() { Recorder::set_clock(&Recorder::Clock::now); }
-  EqualTimes(const EqualTimes&) = delete;
-  EqualTimes& operator=(const EqualTimes&) = delete;
-
- private:
-  using Recorder = engine_internal::StepRecorder;
-
-  static Recorder::Clock::time_point tick() {
-    static std::atomic<int> ticks = 0;
-    return Recorder::Clock::time_point(std::chrono::microseconds(++ticks));
-  }
-};
 
 class BudgetedSteps : public UnderPolicies {
  protected:

@@ -20,10 +20,12 @@
 #include "reprise/engine/memory_budget.h"
 #include "reprise/engine/step_profile_guard.h"
 #include "reprise/hooks/disk_store.h"
+#include "reprise/hooks/seam/forwarding_engine.h"
 #include "reprise/hooks/stores.h"
 #include "reprise/planner/planner.h"
 #include "tests/models/model_names.h"
 #include "tests/testing/elsewhere_store.h"
+#include "tests/testing/equal_times.h"
 #include "tests/testing/modules.h"
 
 namespace reprise::testing::memory_budget_test {
@@ -94,6 +96,28 @@ class MemoryBudgetTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
+  // Runs a first step with that many bytes beyond those before the step. Returns the bytes that its
+  // error names, likewise; nothing if the step fits.
+  std::optional<std::int64_t> named_in_first_step(std::int64_t growth) {
+    MemoryBudget budget({.peak_bytes = before_ + growth});
+    std::optional<std::int64_t> named;
+    try {
+      expect_same_bits(step_within(budget).results, stepped_.plain().results);
+    } catch (const BudgetExceededError& error) {
+      const std::string message = error.what_without_backtrace();
+      static const std::regex kNamed(
+          "(?:plan holds is|for the step needs|needs a budget of) ([0-9]+) bytes");
+      std::smatch match;
+      EXPECT_TRUE(std::regex_search(message, match, kNamed)) << message;
+      named = match.empty() ? 0 : std::stoll(match[1]) - before_;
+    }
+    if (named) {
+      stepped_.reset();
+      hooks_internal::release_nodes_of_failed_backward();
+    }
+    return named;
+  }
+
   void expect_step_to_fit(MemoryBudget& budget, std::int64_t growth, bool may_refuse) {
     zoo::Step step;
     try {
@@ -153,6 +177,33 @@ TEST_P(MemoryBudgetTest, NamesTheSmallestBudget) {
   stepped_.reset();
   EXPECT_EQ(named_by_error(*named, plans), std::nullopt);
   std::remove(plans.c_str());
+}
+
+// A first step's error names an estimate: what forward needs up to there, or, in backward, the
+// smallest plan of the expected step. The next step is given as much, of a new budget. From 0.8 of
+// the smallest budget, the numbers lead to one that fits, near the smallest.
+TEST_P(MemoryBudgetTest, NamesBudgetsThatLeadToOneThatFits) {
+  const EqualTimes equal_times;
+  const std::int64_t smallest = smallest_growth();
+  std::int64_t growth = smallest / 10 * 8;
+  std::string course;
+  constexpr int kMostSteps = 10;
+  int steps = 0;
+  for (; steps < kMostSteps; ++steps) {
+    stepped_.reset();
+    const std::optional<std::int64_t> named = named_in_first_step(growth);
+    if (!named) {
+      break;
+    }
+    ASSERT_GT(*named, growth) << course;
+    growth = *named;
+    course += c10::str(" ", static_cast<double>(growth) / static_cast<double>(smallest));
+  }
+  std::cout << GetParam() << ", from 0.8 of the smallest budget:" << course << "\n";
+  EXPECT_LT(steps, kMostSteps);
+  // The smallest plans that are found for traces that are nearly the same differ by as much.
+  constexpr double kMost = 1.05;
+  EXPECT_LE(static_cast<double>(growth), kMost * static_cast<double>(smallest));
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, MemoryBudgetTest, ::testing::ValuesIn(model_names()),

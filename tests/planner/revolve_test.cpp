@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Chains of equal operators, for which the optimum is known (Griewank and Walther, "Algorithm 799:
-// revolve", 2000).
-//
-// Note [Revolve and the simulator]: t(n, c) counts all steps forward but those that backward itself
-// takes, with c snapshots of which one is the input of the chain. Here
-//   - the first sweep is the program's own forward: n - 1 steps of t(n, c) are no recomputation;
-//   - the input exists before the step: c snapshots take c - 1 bytes beside its own;
-//   - what backward of an operator reads takes 1 byte if it is no snapshot.
-// An operator that runs holds its input and its result: 2 bytes beside the snapshots, or 1 if the
-// input is a snapshot. If each operator of backward has a workspace of 1 byte, then a last snapshot
-// that is read at once takes what another value that is read would: the budget c + 1 beside the
-// input allows for c - 1 snapshots and what is read, and no more; the optimum is t(n, c) - (n - 1).
-// Without the workspace a stretch of one or two operators gets by with less, and the optimum is
-// that of the recursion in optimum_without_workspace().
+// Chains of equal operators: Note [Revolve and the simulator] in uniform_chain.h.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,6 +17,7 @@
 #include "reprise/planner/schedule/execution.h"
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/trace.h"
+#include "tests/planner/uniform_chain.h"
 
 namespace reprise::testing::revolve_test {
 namespace {
@@ -42,26 +30,6 @@ using planner::Trace;
 using planner::ValueId;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kInputBytes = 1;
-
-Trace uniform_chain(int operators, std::int64_t workspace_bytes) {
-  Trace trace;
-  std::vector<ValueId> values{trace.add_value({.bytes = kInputBytes})};
-  for (int op = 0; op < operators; ++op) {
-    values.push_back(trace.add_value({.bytes = 1, .released = std::min(op + 1, operators - 1)}));
-    trace.operators.push_back(
-        {.name = "forward", .seconds = 1, .reads = {values[op]}, .results = {values[op + 1]}});
-  }
-  trace.backward_begin = operators;
-  for (int op = operators - 1; op >= 0; --op) {
-    trace.operators.push_back({.name = "backward",
-                               .seconds = 1,
-                               .workspace_bytes = workspace_bytes,
-                               .reads = {values[op]}});
-  }
-  return trace;
-}
-
 // Infinity if none of the plans fits.
 double best_recompute_seconds(const Trace& trace, std::int64_t peak_bytes) {
   const Simulator simulator(trace);
@@ -75,23 +43,6 @@ double best_recompute_seconds(const Trace& trace, std::int64_t peak_bytes) {
     }
   }
   return best;
-}
-
-std::int64_t binomial(int n, int k) {
-  std::int64_t result = 1;
-  for (int i = 1; i <= k; ++i) {
-    result = result * (n - k + i) / i;
-  }
-  return result;
-}
-
-// t(n, c) of the paper.
-std::int64_t revolve_steps(int n, int c) {
-  int r = 0;
-  while (binomial(c + r, c) < n) {
-    ++r;
-  }
-  return static_cast<std::int64_t>(r) * n - binomial(c + r, c + 1);
 }
 
 // The recomputation of `n` operators whose input is there, with `bytes` beside it; is_in_forward:
@@ -164,11 +115,21 @@ TEST(RevolveTest, UniformChainsReachTheClosedForm) {
   for (const int n : {2, 3, 5, 8, 13, 20, 27, 30}) {
     const Trace trace = uniform_chain(n, 1);
     for (int c = 1; c <= n; ++c) {
-      const std::int64_t expected = revolve_steps(n, c) - (n - 1);
+      const std::int64_t expected = revolve_recomputation(n, c);
       EXPECT_EQ(best_recompute_seconds(trace, kInputBytes + c + 1), static_cast<double>(expected))
           << n << " operators, " << c << " snapshots";
     }
   }
+}
+
+void expect_within_two_percent(const Trace& trace, int n, int c) {
+  planner::Planner planner(trace, {.stores = {}, .max_simulations = 100});
+  const auto found = planner.plan(kInputBytes + c + 1);
+  const auto least = static_cast<double>(revolve_recomputation(n, c));
+  ASSERT_TRUE(found) << n << " operators, " << c << " snapshots";
+  EXPECT_LE(found->simulation.recompute_seconds, 1.02 * least)
+      << n << " operators, " << c << " snapshots";
+  EXPECT_GE(found->simulation.recompute_seconds, least);
 }
 
 // Too many operators for the dynamic programme: binomial checkpoints.
@@ -176,15 +137,27 @@ TEST(RevolveTest, LongChainsAreWithinTwoPercentOfTheClosedForm) {
   for (const int n : {150, 700, 3000}) {
     const Trace trace = uniform_chain(n, 1);
     for (const int c : {3, 5, 10, 20, 100}) {
-      planner::Planner planner(trace, {.stores = {}, .max_simulations = 100});
-      const auto found = planner.plan(kInputBytes + c + 1);
-      const auto expected = static_cast<double>(revolve_steps(n, c) - (n - 1));
-      ASSERT_TRUE(found) << n << " operators, " << c << " snapshots";
-      EXPECT_LE(found->simulation.recompute_seconds, 1.02 * expected)
-          << n << " operators, " << c << " snapshots";
-      EXPECT_GE(found->simulation.recompute_seconds, expected);
+      expect_within_two_percent(trace, n, c);
     }
   }
+}
+
+// As the time between the operators of a recorded forward.
+TEST(RevolveTest, OperatorsThatNeverRunAgainTakeNoSnapshots) {
+  constexpr int kOperators = 3000;
+  for (const int c : {10, 100}) {
+    Trace trace = uniform_chain(kOperators, 1);
+    planner::Operator& last = trace.operators[trace.backward_begin - 1];
+    last.seconds = kOperators;
+    last.can_recompute = false;
+    expect_within_two_percent(trace, kOperators, c);
+  }
+}
+
+// With one snapshot less, operators would run more often than plans may have them.
+TEST(RevolveTest, FewestSnapshotsThatMayBeTriedAreTried) {
+  constexpr int kOperators = 65'000;
+  expect_within_two_percent(uniform_chain(kOperators, 1), kOperators, 3);
 }
 
 // Every seventh result is left, as forward has evicted the others: a plan begins with these.
@@ -199,7 +172,7 @@ TEST(RevolveTest, EvictedResultsAreNoCheckpoints) {
   const auto found = planner.plan(kInputBytes + kSnapshots + 1);
   ASSERT_TRUE(found);
   EXPECT_LE(found->simulation.recompute_seconds,
-            1.1 * static_cast<double>(revolve_steps(kOperators, kSnapshots) - (kOperators - 1)));
+            1.1 * static_cast<double>(revolve_recomputation(kOperators, kSnapshots)));
 }
 
 TEST(RevolveTest, ChainsWithoutWorkspaceReachTheOptimumOfTheRecursion) {
@@ -229,7 +202,7 @@ TEST(RevolveTest, NoPlanIsBetterThanTheClosedForm) {
     const Trace trace = uniform_chain(n, 1);
     for (int c = 1; c <= n; ++c) {
       EXPECT_EQ(exhaustive_optimum(trace, kInputBytes + c + 1),
-                static_cast<double>(revolve_steps(n, c) - (n - 1)))
+                static_cast<double>(revolve_recomputation(n, c)))
           << n << " operators, " << c << " snapshots";
     }
   }

@@ -10,23 +10,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <vector>
 
 #include "reprise/engine/checkpoint_options.h"
+#include "tests/testing/number_from.h"
 
 namespace reprise::testing {
 
 inline std::size_t pick(std::mt19937_64& random, std::size_t n) {
   return static_cast<std::size_t>(random() % n);
-}
-
-// An environment variable's number, or `otherwise` if it is not set.
-inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 enum class Form : std::uint8_t { kPlain, kFunction, kTape, kScope };

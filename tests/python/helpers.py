@@ -4,14 +4,21 @@
 
 import collections
 import functools
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import threading
 
+import pytest
 import reprise
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+with_inductor = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler"
+)
 
 
 def in_scope(function, *args, **kwargs):

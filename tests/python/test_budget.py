@@ -64,33 +64,6 @@ def test_a_budget_that_fits_evicts_nothing(training):
     assert budget.last_step().evicted_bytes == 0
 
 
-def test_all_that_the_machine_has_to_give(training):
-    budget = reprise.MemoryBudget()
-    for _ in range(3):
-        assert_same(training.within(budget), training.expected)
-    last = budget.last_step()
-    assert last.limit_bytes > training.peak
-    assert last.predicted_seconds == last.plain_seconds
-    assert "that the device has to give" in budget.report()
-
-
-def test_a_fraction_less_a_reserve(training):
-    limit = training.part(1.2)
-    reprise.set_cpu_memory_limit(limit)
-    try:
-        for options, expected in (
-            ({"fraction": 0.8}, int(0.8 * limit)),
-            ({"reserve_bytes": 1000}, limit - 1000),
-        ):
-            budget = reprise.MemoryBudget(**options)
-            for _ in range(3):
-                assert_same(training.within(budget), training.expected)
-                assert budget.last_step().limit_bytes == expected
-                assert training.peak <= expected
-    finally:
-        reprise.set_cpu_memory_limit(None)
-
-
 def test_options_that_contradict():
     for options, message in (
         (

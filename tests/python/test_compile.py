@@ -3,8 +3,6 @@
 """torch.compile: regions in compiled functions, compiled functions in regions."""
 
 import functools
-import os
-import shutil
 import warnings
 
 import pytest
@@ -22,6 +20,7 @@ from helpers import (
     run_script,
     run_step,
     scope_with,
+    with_inductor,
     with_options,
 )
 from torch._dynamo import compiled_autograd
@@ -29,9 +28,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import checkpoint as torch_checkpoint
 
 BACKENDS = ("eager", "aot_eager")
-with_inductor = pytest.mark.skipif(
-    shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler"
-)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The Reprise Authors
+"""Budgets of compiled code and of tensor classes: fitted, or named as kept in the report."""
+
+import re
+
+import pytest
+import reprise
+import torch
+from helpers import assert_same, current_bytes, memory, with_inductor
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+WIDTH = 32
+ROWS = 256
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = torch.nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+@pytest.fixture
+def blocks():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(*(Block() for _ in range(8)))
+
+
+@pytest.fixture
+def mesh(tmp_path):
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1
+    )
+    yield init_device_mesh("cpu", (1,))
+    distributed.destroy_process_group()
+
+
+def step(blocks, loss, budget=None):
+    """Returns the gradients, and the bytes of the peak beyond those before the step."""
+    blocks.zero_grad()
+    before = current_bytes()
+    reprise.reset_peak_cpu_memory()
+    if budget is None:
+        loss().backward()
+    else:
+        with budget.step():
+            value = loss()
+        value.backward()
+    growth = memory().peak_bytes - before
+    gradients = [p.grad for p in blocks.parameters()]
+    return [getattr(g, "_local_tensor", g).clone() for g in gradients], growth
+
+
+def plain_step(blocks, loss):
+    step(blocks, loss)
+    return step(blocks, loss)
+
+
+def expect_to_fit(blocks, loss, plain, growth):
+    for _ in range(3):
+        blocks.zero_grad()
+        budget = reprise.MemoryBudget(peak_bytes=current_bytes() + growth)
+        gradients, grown = step(blocks, loss, budget)
+        assert_same(gradients, plain)
+        assert grown <= growth
+
+
+def kept_in(blocks, loss, plain):
+    """Returns the megabytes in the line of a roomy budget's report for what runs once."""
+    budget = reprise.MemoryBudget(max_overhead=0.5)
+    for _ in range(3):
+        assert_same(step(blocks, loss, budget)[0], plain)
+    return re.search(r"cannot be computed again: .*", budget.report())[0]
+
+
+# Each operator of the graph is seen, and recomputed alone.
+def test_compiled_by_aot_eager(blocks):
+    for block in blocks:
+        block.compile(backend="aot_eager")
+    x = torch.randn(ROWS, WIDTH)
+
+    def loss():
+        return blocks(x).square().mean()
+
+    plain, growth = plain_step(blocks, loss)
+    expect_to_fit(blocks, loss, plain, growth // 2)
+
+
+@with_inductor
+def test_compiled_by_inductor_is_named(blocks):
+    blocks[0].compile()
+    x = torch.randn(ROWS, WIDTH)
+
+    def loss():
+        return blocks(x).square().mean()
+
+    plain, _ = plain_step(blocks, loss)
+    assert "no operator is seen to make it" in kept_in(blocks, loss, plain)
+
+
+def test_jagged_tensors_are_named(blocks):
+    rows = (50, 100, 75, 31)
+    x = torch.nested.nested_tensor([torch.randn(n, WIDTH) for n in rows], layout=torch.jagged)
+
+    def loss():
+        return blocks(x).values().square().mean()
+
+    plain, _ = plain_step(blocks, loss)
+    line = kept_in(blocks, loss, plain)
+    assert "aten::gelu (its result is inside a tensor of a Python class)" in line
+
+
+def test_dtensors_are_named(blocks, mesh):
+    for block in blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    x = torch.randn(ROWS, WIDTH)
+
+    def loss():
+        return blocks(x).square().mean()
+
+    plain, _ = plain_step(blocks, loss)
+    line = kept_in(blocks, loss, plain)
+    assert "aten::addmm (its result is inside a tensor of a Python class)" in line
