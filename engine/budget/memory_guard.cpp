@@ -32,7 +32,7 @@ class AllocationGuard final : public CpuAllocationObserver {
 
   void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override {
     if (const auto recording = StepRecording::now()) {
-      recording->allocated(block, bytes, bytes_in_use);
+      recording->allocated_on_any_thread(block, bytes, bytes_in_use);
     }
   }
 

@@ -54,7 +54,8 @@ bool StepRecording::is_on_its_thread() const {
 }
 
 // Kernels allocate on their worker threads, too.
-void StepRecording::allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) {
+void StepRecording::allocated_on_any_thread(const void* block, std::int64_t bytes,
+                                            std::int64_t bytes_in_use) {
   if (is_on_its_thread() || (at::in_parallel_region() && recorder_.is_running())) {
     recorder_.allocated(block, bytes, bytes_in_use);
   } else {

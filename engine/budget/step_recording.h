@@ -56,9 +56,13 @@ class StepRecording final : public BlockObserver {
   void begin_node(const at::RecordFunction& node);
   void end_node();
 
-  // On any thread, as blocks are freed on any.
-  void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override;
+  void allocated(const void* block, std::int64_t bytes, std::int64_t bytes_in_use) override {
+    recorder_.allocated(block, bytes, bytes_in_use);
+  }
   void freed(const void* block, std::int64_t bytes) override { recorder_.freed(block, bytes); }
+
+  // Of a source that reports the blocks of all threads.
+  void allocated_on_any_thread(const void* block, std::int64_t bytes, std::int64_t bytes_in_use);
 
   // The step has ended: returns its trace. To be called once, on any thread.
   planner::Trace finish();
