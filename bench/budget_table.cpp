@@ -6,7 +6,6 @@
 // the last one is the smallest peak that the planner finds. Steps of all budgets and plain steps
 // take turns, so that a ratio is one of neighbours in time.
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,7 +15,6 @@
 #include <functional>
 #include <iomanip>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -24,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/freed_memory.h"
 #include "bench/models/model.h"
 #include "bench/quantile.h"
 #include "bench/zoo/zoo.h"
@@ -184,8 +183,7 @@ void print(const Subject& subject, const Row& row, const Bytes& bytes, double pl
   const bool is_predicted = !row.predicted.empty() && last.is_planned();
   const auto text = [&](double part) { return is_predicted ? in_percent(part) : "-"; };
   std::cout << " | " << static_cast<double>(row.peak) / peak << " | " << text(row.worst_peak_error)
-            << " | " << median(row.ratios) << " (" << quantile(row.ratios, 0.25) << "-"
-            << quantile(row.ratios, 0.75) << ") | "
+            << " | " << with_quartiles(row.ratios, 3) << " | "
             << text(is_predicted ? median(row.predicted) / median(row.seconds) - 1 : 0) << " | "
             << text((last.predicted_seconds - last.bound_seconds) / plain_seconds) << " |"
             << std::endl;
@@ -201,8 +199,7 @@ double ratio_of(const std::function<double()>& step, const std::function<double(
 
 void print_beside(const Subject& subject, const std::string& what,
                   const std::vector<double>& ratios) {
-  std::cerr << subject.name << ": " << what << ": " << median(ratios) << " ("
-            << quantile(ratios, 0.25) << "-" << quantile(ratios, 0.75) << ")" << std::endl;
+  std::cerr << subject.name << ": " << what << ": " << with_quartiles(ratios, 3) << std::endl;
 }
 
 void measure(const Subject& subject, int rounds) {
@@ -261,9 +258,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "steps at each budget");
   app.add_option("--threads", threads, "of LibTorch");
   CLI11_PARSE(app, argc, argv);
-  // Freed memory stays in the process: steps after smaller ones do not pay for its pages again.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  reprise::bench::keep_freed_memory();
   at::set_num_threads(threads);
   reprise::install_cpu_memory_counter();
   std::cout << "| model | asked | peak | off the predicted peak, % | time / plain (quartiles) | "

@@ -5,7 +5,6 @@
 // a step beside that of one with a budget for its length alone, and the share of planning, as a
 // table in Markdown. The two steps of a ratio follow each other, in turn.
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,6 @@
 #include <cstdint>
 #include <iomanip>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -21,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/freed_memory.h"
 #include "bench/quantile.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/memory_budget.h"
@@ -116,9 +115,8 @@ class Pool {
   std::string row(double part) const {
     std::ostringstream text;
     text << std::fixed << std::setprecision(2) << "| " << lengths_.size() << " of "
-         << lengths_.front() << "-" << lengths_.back() << " | " << part << " | " << median(ratios_)
-         << " (" << quantile(ratios_, 0.25) << "-" << quantile(ratios_, 0.75) << ") | "
-         << 100 * planning_seconds_ / seconds_ << " |";
+         << lengths_.front() << "-" << lengths_.back() << " | " << part << " | "
+         << with_quartiles(ratios_, 2) << " | " << 100 * planning_seconds_ / seconds_ << " |";
     return text.str();
   }
 
@@ -146,9 +144,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", steps, "of each pool and budget");
   app.add_option("--parts", parts, "of the plain step's memory");
   CLI11_PARSE(app, argc, argv);
-  // Freed memory stays in the process: steps after smaller ones do not pay for its pages again.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  reprise::bench::keep_freed_memory();
   at::set_num_threads(1);
   reprise::install_cpu_memory_counter();
   reprise::bench::Recurrent model(width);

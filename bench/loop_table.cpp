@@ -6,7 +6,6 @@
 // is made; as a table in Markdown. A round has a plain step in front of each budget's, so that a
 // ratio is one of neighbours in time.
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -16,11 +15,11 @@
 #include <iomanip>
 #include <iostream>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench/freed_memory.h"
 #include "bench/quantile.h"
 #include "reprise/engine/cpu_memory.h"
 #include "reprise/engine/memory_budget.h"
@@ -92,13 +91,6 @@ class Loop {
   double gradient_ = std::numeric_limits<double>::quiet_NaN();
 };
 
-std::string quartiles(const std::vector<double>& values) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << median(values) << " (" << quantile(values, 0.25)
-       << "-" << quantile(values, 0.75) << ")";
-  return text.str();
-}
-
 void measure(Loop& loop, int matrices, int rounds) {
   constexpr int kUntilPlanned = 5;
   std::vector<double> first, planned;
@@ -112,8 +104,8 @@ void measure(Loop& loop, int matrices, int rounds) {
     const double later = loop.step(nullptr);
     planned.push_back(loop.step(&budget) / later);
   }
-  std::cout << "| " << matrices << " | " << quartiles(first) << " | " << quartiles(planned) << " |"
-            << std::endl;
+  std::cout << "| " << matrices << " | " << with_quartiles(first, 2) << " | "
+            << with_quartiles(planned, 2) << " |" << std::endl;
 }
 
 }  // namespace
@@ -130,9 +122,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "budgets of each size");
   app.add_option("--matrices", matrices, "that the budgets have room for");
   CLI11_PARSE(app, argc, argv);
-  // Freed memory stays in the process: steps after smaller ones do not pay for its pages again.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  reprise::bench::keep_freed_memory();
   at::set_num_threads(1);
   reprise::install_cpu_memory_counter();
   reprise::bench::Loop loop(steps, size);

@@ -9,16 +9,9 @@
 #include <utility>
 
 #include "reprise/engine/cpu_memory.h"
+#include "tests/testing/one_forward_one_backward.h"
 
 namespace reprise::bench {
-
-std::string one_forward_one_backward(int micro_batches, int in_flight) {
-  std::string order(static_cast<std::size_t>(in_flight), 'F');
-  for (int i = in_flight; i < micro_batches; ++i) {
-    order += "BF";
-  }
-  return order + std::string(static_cast<std::size_t>(in_flight), 'B');
-}
 
 StageLinks::StageLinks(c10::intrusive_ptr<c10d::ProcessGroup> group, StagePlace place,
                        std::vector<std::int64_t> sizes)
@@ -125,7 +118,8 @@ ScheduleRun PipelineStage::run(MemoryBudget* budget) {
   const auto start = std::chrono::steady_clock::now();
   std::deque<MicroBatch> waiting;
   int number = 0;
-  for (const char next : one_forward_one_backward(options_.micro_batches, options_.in_flight)) {
+  for (const char next :
+       testing::one_forward_one_backward(options_.micro_batches, options_.in_flight)) {
     if (next == 'F') {
       waiting.push_back(forward(number++, budget));
       continue;

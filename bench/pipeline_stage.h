@@ -17,10 +17,6 @@
 
 namespace reprise::bench {
 
-// Returns the order of a stage's work: "F" for the forward of the next micro-batch, "B" for the
-// backward of the oldest one in flight.
-std::string one_forward_one_backward(int micro_batches, int in_flight);
-
 // Where a stage is in its pipeline: stage number n on rank n.
 struct StagePlace {
   int number = 0;

@@ -9,7 +9,6 @@
 //
 //   tests/distributed/start_ranks environment 2 build/release/bench/pipeline_table
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -17,13 +16,12 @@
 #include <cstdint>
 #include <iomanip>
 #include <iostream>
-#include <limits>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "bench/freed_memory.h"
 #include "bench/pipeline_stage.h"
 #include "bench/quantile.h"
 #include "reprise/engine/cpu_memory.h"
@@ -85,13 +83,6 @@ Measured measure(const Group& group, PipelineStage& stage, double part, int pair
   return measured;
 }
 
-std::string quartiles(const std::vector<double>& values) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << median(values) << " (" << quantile(values, 0.25)
-       << "-" << quantile(values, 0.75) << ")";
-  return text.str();
-}
-
 void add_row(const Group& group, const StageOptions& options, StagePlace place, double part,
              int pairs) {
   const std::vector<std::int64_t> sizes = {options.rows, options.width};
@@ -104,9 +95,9 @@ void add_row(const Group& group, const StageOptions& options, StagePlace place, 
   const double unforeseen = largest(group, difference);
   if (place.is_first()) {
     std::cout << std::fixed << std::setprecision(2) << "| " << part << " | "
-              << quartiles(together.ratios) << " | " << quartiles(alone.ratios) << " | "
-              << std::setprecision(3) << median(together.ratios) / median(alone.ratios) << " | "
-              << std::setprecision(0) << unforeseen << " |" << std::endl;
+              << with_quartiles(together.ratios, 3) << " | " << with_quartiles(alone.ratios, 3)
+              << " | " << std::setprecision(3) << median(together.ratios) / median(alone.ratios)
+              << " | " << std::setprecision(0) << unforeseen << " |" << std::endl;
   }
 }
 
@@ -127,9 +118,7 @@ int main(int argc, char** argv) {
   app.add_option("--pairs", pairs, "of schedules");
   app.add_option("--parts", parts, "of the memory that the plain schedule needs");
   CLI11_PARSE(app, argc, argv);
-  // Freed memory stays in the process: schedules after smaller ones do not pay for its pages again.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  reprise::bench::keep_freed_memory();
   at::set_num_threads(1);
   reprise::install_cpu_memory_counter();
   const auto group = reprise::init_process_group_from_env();

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iomanip>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace reprise::bench {
@@ -20,6 +23,14 @@ inline double quantile(std::vector<double> values, double part) {
 }
 
 inline double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
+// Returns "1.02 (1.01-1.05)": the median and the quartiles, with so many decimals.
+inline std::string with_quartiles(const std::vector<double>& values, int decimals) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(decimals) << median(values) << " ("
+       << quantile(values, 0.25) << "-" << quantile(values, 0.75) << ")";
+  return text.str();
+}
 
 }  // namespace reprise::bench
 

@@ -12,19 +12,10 @@
 #include <vector>
 
 #include "tests/engine/budgeted_steps.h"
+#include "tests/testing/one_forward_one_backward.h"
 
 namespace reprise::testing::budget_in_flight_test {
 namespace {
-
-// "F" is the forward of the next microbatch, "B" the backward of the oldest one, "L" that of the
-// latest, "S" one backward of all.
-std::string one_forward_one_backward(int microbatches, int in_flight) {
-  std::string order(in_flight, 'F');
-  for (int i = in_flight; i < microbatches; ++i) {
-    order += "BF";
-  }
-  return order + std::string(in_flight, 'B');
-}
 
 class BudgetInFlightTest : public BudgetedSteps {
  protected:
@@ -54,6 +45,7 @@ class BudgetInFlightTest : public BudgetedSteps {
   }
 
   // budget: null for plain steps.
+  // order: besides "F" and "B", "L" is the backward of the latest forward, "S" one of all.
   static Run run(const Tensors& weights, MemoryBudget* budget, const std::string& order) {
     zero_gradients(weights);
     torch::manual_seed(5);
