@@ -3,28 +3,39 @@
 #include "reprise/engine/apply_checkpointing.h"
 
 #include <c10/util/StringUtil.h>
-#include <fnmatch.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 
 #include <algorithm>
+#include <cstring>
+#include <iomanip>
 #include <map>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <stdexcept>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
-#include "reprise/base/text/closest.h"
 #include "reprise/engine/checkpointed_module.h"
 #include "reprise/engine/modules/checkpointed_element.h"
+#include "reprise/engine/modules/module_patterns.h"
+#include "reprise/engine/modules/option_text.h"
 
 namespace reprise {
 namespace {
 
+using engine_internal::check_each_matches;
 using engine_internal::CheckpointedElement;
+using engine_internal::MatchingModules;
+using engine_internal::ModulePath;
+using engine_internal::NamedModules;
+using engine_internal::option_text;
+using engine_internal::short_type_name;
 using engine_internal::wrapper_in;
 using torch::nn::AnyModule;
 using torch::nn::Module;
@@ -33,21 +44,24 @@ using torch::nn::SequentialImpl;
 // An element of a torch::nn::Sequential; null for other modules.
 using Element = AnyModule*;
 
-struct Visited {
-  std::string path;
-  Module* module;
+struct Visited : ModulePath {
   Element element;
+  // Of the first rule that accepts it; null without one.
+  const ModuleRule* rule;
 };
 
-// Walks the tree and collects its modules, and the accepted ones.
+// Walks the tree and collects its modules.
 class Visit {
  public:
-  explicit Visit(const ModulePredicate& predicate) : predicate_(predicate) {}
+  explicit Visit(const std::vector<ModuleRule>& rules) : rules_(rules) {}
 
   void visit(Module& module, const std::string& path, Element element) {
-    all_.push_back({path, &module, element});
-    if (!predicate_ || predicate_(path, module)) {
-      accepted_.push_back(all_.back());
+    paths_.push_back({path, &module});
+    const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const ModuleRule& each) {
+      return !each.predicate || each.predicate(path, module);
+    });
+    if (rule != rules_.end()) {
+      accepted_.push_back({{path, &module}, element, &*rule});
     }
     auto* sequential = dynamic_cast<SequentialImpl*>(&module);
     std::map<const Module*, std::ptrdiff_t> seen;
@@ -58,7 +72,7 @@ class Visit {
     }
   }
 
-  const std::vector<Visited>& all() const { return all_; }
+  const std::vector<ModulePath>& paths() const { return paths_; }
   const std::vector<Visited>& accepted() const { return accepted_; }
 
  private:
@@ -72,63 +86,16 @@ class Visit {
     return nullptr;
   }
 
-  const ModulePredicate& predicate_;
-  std::vector<Visited> all_;
+  const std::vector<ModuleRule>& rules_;
+  std::vector<ModulePath> paths_;
   std::vector<Visited> accepted_;
 };
 
-// "BlockImpl" of "my::(anonymous namespace)::BlockImpl".
-std::string type_name(const Module& module) {
-  const std::string& full = module.name();
-  return full.substr(full.find_last_of(": ") + 1);
-}
-
-std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
-
-bool matches(const std::string& pattern, const std::string& path, const Module& module) {
-  const std::string type = type_name(module);
-  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0 || pattern == last_name(path) ||
-         pattern == type || pattern + "Impl" == type;
-}
-
-// The predicate of modules_named().
-struct NamedModules {
-  std::vector<std::string> patterns;
-
-  bool operator()(const std::string& path, const Module& module) const {
-    return std::any_of(patterns.begin(), patterns.end(),
-                       [&](const std::string& pattern) { return matches(pattern, path, module); });
-  }
-};
-
-// A misspelt name would leave the model as it is, in silence.
-void check_each_matches(const NamedModules& named, const std::vector<Visited>& all) {
-  for (const std::string& pattern : named.patterns) {
-    std::set<std::string> names;
-    for (const Visited& module : all) {
-      if (matches(pattern, module.path, *module.module)) {
-        names.clear();
-        break;
-      }
-      const std::string type = type_name(*module.module);
-      names.insert({module.path, last_name(module.path),
-                    type.ends_with("Impl") ? type.substr(0, type.size() - 4) : type});
-    }
-    names.erase("");
-    if (!names.empty()) {
-      throw std::invalid_argument(
-          c10::str("[engine.modules_named] no module has this path, name or type; received '",
-                   pattern, "'; the closest are ", base_internal::closest_names(pattern, names, 3),
-                   " (nothing has been changed)"));
-    }
-  }
-}
-
-std::vector<Visited> accepted_modules(Module& root, const ModulePredicate& predicate) {
-  Visit visit(predicate);
+std::vector<Visited> accepted_modules(Module& root, const std::vector<ModuleRule>& rules) {
+  Visit visit(rules);
   visit.visit(root, "", nullptr);
-  if (const auto* const named = predicate.target<NamedModules>()) {
-    check_each_matches(*named, visit.all());
+  for (const ModuleRule& rule : rules) {
+    check_each_matches(rule.predicate, visit.paths());
   }
   return visit.accepted();
 }
@@ -141,7 +108,7 @@ CheckpointedModule* checkpointed(const Visited& accepted) {
 }
 
 void check_can_be_region(const Visited& accepted) {
-  if (accepted.element != nullptr || checkpointed(accepted) != nullptr) {
+  if (!accepted.rule->options || accepted.element != nullptr || checkpointed(accepted) != nullptr) {
     return;
   }
   throw std::invalid_argument(c10::str(
@@ -167,44 +134,132 @@ bool run_plainly(const Visited& accepted) {
   return was_region;
 }
 
+// Makes modules regions, with one wrapper for each, so that a module that is used twice remains
+// one.
+class Regions {
+ public:
+  void make(const Visited& accepted) {
+    CheckpointOptions options = *accepted.rule->options;
+    if (made_.insert(accepted.module).second) {
+      applied_.rows.push_back(
+          {accepted.path, short_type_name(*accepted.module), option_text(options)});
+    }
+    if (options.name.empty()) {
+      options.name = accepted.path;
+    }
+    if (CheckpointedModule* const known = checkpointed(accepted)) {
+      known->set_checkpoint_options(std::move(options));
+      return;
+    }
+    auto& wrapper = wrappers_[accepted.module];
+    if (wrapper == nullptr) {
+      wrapper = std::make_shared<CheckpointedElement>(*accepted.element, std::move(options));
+    }
+    *accepted.element = AnyModule(wrapper);
+  }
+
+  CheckpointedModules applied() && { return std::move(applied_); }
+
+ private:
+  CheckpointedModules applied_;
+  std::set<const Module*> made_;
+  std::map<const Module*, std::shared_ptr<CheckpointedElement>> wrappers_;
+};
+
+void check_choice(const ModuleChoice& choice) {
+  if (choice.keep_last < 0) {
+    throw std::invalid_argument(
+        c10::str("[engine.apply_checkpointing] keep_last is negative: ", choice.keep_last));
+  }
+  if (choice.every < 1) {
+    throw std::invalid_argument(
+        c10::str("[engine.apply_checkpointing] every is not positive: ", choice.every));
+  }
+}
+
+// Returns, for each accepted module, whether it is to be a region.
+std::vector<bool> chosen_of(const std::vector<Visited>& accepted, const ModuleChoice& choice) {
+  const auto has_options = [](const Visited& each) { return each.rule->options.has_value(); };
+  std::int64_t left =
+      std::count_if(accepted.begin(), accepted.end(), has_options) - choice.keep_last;
+  std::map<std::type_index, std::int64_t> counts;
+  std::map<const Module*, bool> is_kth;  // of a module that has several paths, by the first one
+  std::vector<bool> chosen;
+  for (const Visited& each : accepted) {
+    const bool may_be = has_options(each) && left-- > 0;
+    if (may_be && !is_kth.contains(each.module)) {
+      is_kth[each.module] = counts[typeid(*each.module)]++ % choice.every == 0;
+    }
+    chosen.push_back(may_be && is_kth[each.module]);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 ModulePredicate modules_named(std::vector<std::string> patterns) {
   return NamedModules{std::move(patterns)};
 }
 
+ModulePredicate modules_matching(const std::string& expression) {
+  try {
+    return MatchingModules{expression, std::regex(expression)};
+  } catch (const std::regex_error& error) {
+    throw std::invalid_argument(
+        c10::str("[engine.modules_matching] this is no regular expression: ", error.what(),
+                 "; received '", expression, "'"));
+  }
+}
+
+std::string CheckpointedModules::to_string() const {
+  const auto width = [&](const char* title, const std::string Row::*field) {
+    std::size_t most = std::strlen(title);
+    for (const Row& row : rows) {
+      most = std::max(most, (row.*field).size());
+    }
+    return static_cast<int>(most);
+  };
+  const int path = width("module", &Row::path);
+  const int type = width("type", &Row::type);
+  std::ostringstream out;
+  const auto add = [&](const Row& row) {
+    out << std::left << std::setw(path) << row.path << "  " << std::setw(type) << row.type << "  "
+        << row.options << '\n';
+  };
+  add({"module", "type", "options"});
+  std::for_each(rows.begin(), rows.end(), add);
+  return out.str();
+}
+
 std::int64_t apply_checkpointing(Module& module, const ModulePredicate& predicate,
                                  const CheckpointOptions& options, std::int64_t keep_last) {
-  if (keep_last < 0) {
-    throw std::invalid_argument(
-        c10::str("[engine.apply_checkpointing] keep_last is negative: ", keep_last));
-  }
-  const std::vector<Visited> accepted = accepted_modules(module, predicate);
+  const std::vector<ModuleRule> rules = {{.predicate = predicate, .options = options}};
+  return std::ssize(apply_checkpointing(module, rules, {.keep_last = keep_last}).rows);
+}
+
+CheckpointedModules apply_checkpointing(Module& module, const std::vector<ModuleRule>& rules,
+                                        const ModuleChoice& choice) {
+  check_choice(choice);
+  const std::vector<Visited> accepted = accepted_modules(module, rules);
   std::for_each(accepted.begin(), accepted.end(), check_can_be_region);
-  const std::ptrdiff_t regions = std::max<std::ptrdiff_t>(std::ssize(accepted) - keep_last, 0);
-  std::set<const Module*> changed;
-  // One wrapper per module, so that a module that is used twice remains one.
-  std::map<const Module*, std::shared_ptr<CheckpointedElement>> wrappers;
-  for (auto each = accepted.begin(); each != accepted.begin() + regions; ++each) {
-    CheckpointOptions of_region = options;
-    of_region.name = options.name.empty() ? each->path : options.name;
-    changed.insert(each->module);
-    if (CheckpointedModule* const known = checkpointed(*each)) {
-      known->set_checkpoint_options(std::move(of_region));
-      continue;
+  const std::vector<bool> chosen = chosen_of(accepted, choice);
+  Regions regions;
+  for (std::size_t i = 0; i < accepted.size(); ++i) {
+    if (chosen[i]) {
+      regions.make(accepted[i]);
     }
-    auto& wrapper = wrappers[each->module];
-    if (wrapper == nullptr) {
-      wrapper = std::make_shared<CheckpointedElement>(*each->element, std::move(of_region));
-    }
-    *each->element = AnyModule(wrapper);
   }
-  std::for_each(accepted.begin() + regions, accepted.end(), run_plainly);
-  return std::ssize(changed);
+  for (std::size_t i = 0; i < accepted.size(); ++i) {
+    if (!chosen[i]) {
+      run_plainly(accepted[i]);
+    }
+  }
+  return std::move(regions).applied();
 }
 
 std::int64_t remove_checkpointing(Module& module, const ModulePredicate& predicate) {
-  const std::vector<Visited> accepted = accepted_modules(module, predicate);
+  const std::vector<ModuleRule> rules = {{.predicate = predicate}};
+  const std::vector<Visited> accepted = accepted_modules(module, rules);
   return std::count_if(accepted.begin(), accepted.end(), run_plainly);
 }
 

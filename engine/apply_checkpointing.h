@@ -16,6 +16,13 @@
 //   reprise::apply_checkpointing(*model, reprise::modules_named({"Block", "decoder.*.mlp"}),
 //                                {.policy = reprise::policies::save_compute_intensive()});
 //
+//   // Options per pattern, and every second of the blocks:
+//   const auto applied = reprise::apply_checkpointing(
+//       *model, {{reprise::modules_named({"*.attention"}), attention_options},
+//                {reprise::modules_matching("blocks\\.[0-9]+")}},
+//       {.every = 2});
+//   std::cout << applied.to_string();
+//
 // Thread-safety: thread-compatible; do not call it while the model's forward runs.
 #ifndef REPRISE_ENGINE_APPLY_CHECKPOINTING_H_
 #define REPRISE_ENGINE_APPLY_CHECKPOINTING_H_
@@ -23,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +61,11 @@ using ModulePredicate =
 // As Megatron-LM's `recompute_modules`; with `input_store` in the options, its `offload_modules`.
 [[nodiscard]] REPRISE_API ModulePredicate modules_named(std::vector<std::string> patterns);
 
+// Returns a predicate that accepts a module if the whole of its path is of the form of the regular
+// expression, in ECMAScript's grammar (std::regex): R"(decoder\.\d+\.mlp)". An expression that
+// matches no module is an error, as above. Throws: std::invalid_argument if it is not valid.
+[[nodiscard]] REPRISE_API ModulePredicate modules_matching(const std::string& expression);
+
 // Makes each module that `predicate` accepts run its forward as a region, and returns how many
 // modules that are.
 //
@@ -75,12 +88,49 @@ using ModulePredicate =
 // - anything else: an error, because the holder that its parent calls cannot be replaced from here.
 //
 // Throws: std::invalid_argument naming the path of such a module, or a pattern of modules_named()
-//   that matches none, or for a negative `keep_last`; exceptions of `predicate`; then nothing has
-//   changed.
+//   or modules_matching() that matches none, or for a negative `keep_last`; exceptions of
+//   `predicate`; then nothing has changed.
 REPRISE_API std::int64_t apply_checkpointing(torch::nn::Module& module,
                                              const ModulePredicate& predicate,
                                              const CheckpointOptions& options = {},
                                              std::int64_t keep_last = 0);
+
+// Modules, and the options of their regions; none: they run plainly.
+struct ModuleRule {
+  ModulePredicate predicate;
+  std::optional<CheckpointOptions> options = CheckpointOptions();
+};
+
+// Which of the modules that have options are regions. The others run plainly.
+struct ModuleChoice {
+  // The number of modules, the last ones in the order of the visit, that run plainly.
+  std::int64_t keep_last = 0;
+
+  // Of the rest, the first one of each type is a region, and each `every`-th one of that type after
+  // it, in the order of the visit.
+  std::int64_t every = 1;
+};
+
+// The regions that apply_checkpointing() has made, in the order of the visit.
+struct CheckpointedModules {
+  struct Row {
+    std::string path;     // the first one, of a module that has several
+    std::string type;     // without namespaces, "BlockImpl"
+    std::string options;  // those that differ from the defaults, "policy, early_stop=false"
+  };
+  std::vector<Row> rows;
+
+  // Returns a table with a line for each module.
+  [[nodiscard]] REPRISE_API std::string to_string() const;
+};
+
+// The same with several rules: the first one whose predicate accepts a module applies to it.
+// Predicates after that one are not called for the path.
+//
+// Throws: std::invalid_argument as above, or if `every` is not positive; then nothing has changed.
+REPRISE_API CheckpointedModules apply_checkpointing(torch::nn::Module& module,
+                                                    const std::vector<ModuleRule>& rules,
+                                                    const ModuleChoice& choice = {});
 
 // Makes each module that `predicate` accepts run plainly, and returns how many of them were
 // regions. predicate: as above; by default all modules. Throws: as above.

@@ -52,7 +52,8 @@ void check_number(const char* option, const std::optional<Number>& number, bool 
 }
 
 void check_numbers(const MemoryBudgetOptions& options) {
-  const auto& [peak_bytes, max_overhead, fraction, reserve_bytes, device, stores] = options;
+  const auto& [peak_bytes, max_overhead, fraction, reserve_bytes, device, stores, in_background] =
+      options;
   if (peak_bytes.has_value() + max_overhead.has_value() + fraction.has_value() > 1) {
     throw std::invalid_argument(
         "[memory_budget] at most one of peak_bytes, max_overhead and fraction may be set");
@@ -96,7 +97,7 @@ MemoryBudget::MemoryBudget(MemoryBudgetOptions options) {
   engine_internal::observe_backwards();
   state_ = std::make_shared<BudgetState>(
       BudgetAim{.peak_bytes = options.peak_bytes.value_or(0), .max_overhead = options.max_overhead},
-      share_of(options), device, std::move(options.stores));
+      share_of(options), device, std::move(options.stores), options.plans_in_background);
   static_cast<void>(state_->limit_for(bytes_in_use));  // or it throws
 }
 
@@ -109,6 +110,7 @@ MemoryBudget::~MemoryBudget() {
       }
     }
     state_->end_keeping();
+    state_->finish_planning();
   }
 }
 

@@ -109,6 +109,13 @@ struct MemoryBudgetOptions {
   // exact makes gradients inexact. Not for stores that communicate: each rank has a plan of its
   // own.
   std::vector<std::shared_ptr<ActivationStore>> stores = {};
+
+  // Whether plans are made on a thread of the budget while steps go on, instead of between two
+  // steps. No step waits then; a step begins to follow a plan when the plan is there, and is kept
+  // within the limit by evictions until then. Which steps follow a plan depends on the machine's
+  // speed; bits and the limit do not. Measured times of observed steps include what the thread
+  // takes from them, unless a core is free.
+  bool plans_in_background = false;
 };
 
 // What is known of a step that has ended.
@@ -121,8 +128,8 @@ struct BudgetedStep {
   std::int64_t stored_bytes = 0;    // put into stores
   double seconds = 0;               // of the host, from the scope's begin to the end of backward
   bool is_recorded = false;         // its time includes the cost of that
-  int plans = 0;                    // made for it
-  double planning_seconds = 0;      // of its time
+  int plans = 0;                    // made for it, or in the background since the step before
+  double planning_seconds = 0;      // of its time: what was made in the background takes none
   bool has_other_sizes = false;     // it followed the plan of a step that only differs in sizes
 
   // Of the plan that the step followed from its first to its last operator. None: the step
@@ -144,6 +151,7 @@ class REPRISE_API MemoryBudget {
   explicit MemoryBudget(MemoryBudgetOptions options = {});
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
+  // Waits for a plan that is made in the background.
   ~MemoryBudget();
 
   // Returns the last step whose backward has ended.
@@ -181,7 +189,8 @@ class REPRISE_API MemoryBudget {
   // Writes what is known of steps to a file, as text: their operators, traces and plans, what was
   // measured of them and of the stores. For load_plans() in a later process. A file that is there
   // is replaced as a whole or stays as it is. May be called at any time; a step that is under way
-  // is not in it.
+  // is not in it. Waits for a plan that is made in the background, as report(), explain() and
+  // step_report() do.
   //
   // Throws: std::runtime_error if no step is known yet, or the file cannot be written.
   void save_plans(const std::string& path) const;

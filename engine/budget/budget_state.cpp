@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
+#include <future>
 #include <utility>
 
 #include "reprise/engine/allocation/memory_source.h"
-#include "reprise/engine/budget/budget_report.h"
 #include "reprise/engine/budget/followed_plan.h"
 
 namespace reprise::engine_internal {
@@ -38,45 +39,90 @@ BudgetAim BudgetState::aim_within(const StepLimit& limit) const {
       .peak_bytes = limit.bytes, .max_overhead = aim_.max_overhead, .varies = share_.has_value()};
 }
 
-std::vector<std::shared_ptr<const StepScript>> BudgetState::scripts() const {
+std::vector<PossibleStep> BudgetState::begin_step() {
   const MutexLock lock(mutex_);
-  std::vector<std::shared_ptr<const StepScript>> scripts;
+  adopt_plans();
+  std::vector<PossibleStep> steps;
   for (const auto& known : known_) {
-    scripts.push_back(known->script());
+    steps.push_back({known->script(), known->has_stopgap() ? nullptr : known->plan()});
   }
-  std::sort(scripts.begin(), scripts.end(),
-            [](const auto& a, const auto& b) { return plan_order(*a, *b); });
-  return scripts;
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return plan_order(*a.script, *b.script); });
+  return steps;
 }
 
 std::shared_ptr<const StepPlan> BudgetState::plan_for(const StepScript& script,
                                                       const StepLimit& limit,
-                                                      std::int64_t bytes_before) {
+                                                      std::int64_t bytes_before,
+                                                      bool is_under_way) {
   const MutexLock lock(mutex_);
   const auto found = find(script);
-  return found == known_.end() ? nullptr : plan_for(**found, limit, bytes_before);
+  BackgroundPlanning* const background = plans_in_background_ ? &background_ : nullptr;
+  return found == known_.end() ? nullptr
+                               : plan_for(**found, limit, bytes_before, is_under_way, background);
 }
 
 std::shared_ptr<const StepPlan> BudgetState::plan_for(KnownStep& known, const StepLimit& limit,
-                                                      std::int64_t bytes_before) {
+                                                      std::int64_t bytes_before, bool is_under_way,
+                                                      BackgroundPlanning* background) {
   std::vector<std::shared_ptr<const StepPlan>> plans;
   for (const auto& each : known_) {
-    if (auto plan = each->plan(); plan != nullptr && each.get() != &known) {
-      plans.push_back(std::move(plan));
+    if (each.get() != &known && each->plan() != nullptr && !each->has_stopgap()) {
+      plans.push_back(each->plan());
     }
   }
-  return known.plan_for(aim_within(limit), bytes_before, lost_values(*known.script(), plans));
+  return known.plan_for(aim_within(limit), bytes_before, kept_values(*known.script(), plans),
+                        is_under_way, background);
+}
+
+void BudgetState::adopt_plans() {
+  const std::optional<BackgroundPlanning::Outcome> outcome = background_.take();
+  if (!outcome) {
+    return;
+  }
+  for (const auto& known : known_) {
+    if (known->adopt(*outcome)) {
+      break;
+    }
+  }
+  if (outcome->error != nullptr) {
+    std::rethrow_exception(outcome->error);
+  }
+}
+
+void BudgetState::settle() {
+  adopt_plans();
+  while (background_.is_busy()) {
+    const std::shared_future<void> pending = background_.pending();
+    mutex_.unlock();
+    pending.wait();
+    mutex_.lock();
+    adopt_plans();
+  }
+}
+
+void BudgetState::finish_planning() const {
+  std::shared_future<void> pending;
+  {
+    const MutexLock lock(mutex_);
+    pending = background_.pending();
+  }
+  if (pending.valid()) {
+    pending.wait();
+  }
 }
 
 bool BudgetState::is_to_record() const {
   const MutexLock lock(mutex_);
-  return steps_to_record_ > 0;
+  return steps_to_record_ > 0 || std::any_of(known_.begin(), known_.end(), [](const auto& known) {
+           return known->has_stopgap();
+         });
 }
 
 bool BudgetState::has_recorded(const StepScript& script) const {
   const MutexLock lock(mutex_);
   const auto found = find(script);
-  return found != known_.end() && (*found)->recordings() >= kRecordings;
+  return found != known_.end() && (*found)->recordings() >= kRecordings && !(*found)->has_stopgap();
 }
 
 StoreRates BudgetState::rates() const {
@@ -156,17 +202,7 @@ void BudgetState::learn(EndedStep step) {
   if (!is_new && step.has_failed) {
     known->note_failure(*step.plan);
   } else if (!is_new) {
-    known->calibrate(
-        *step.plan,
-        {.bytes_before = step.bytes_before,
-         .in_flight = step.in_flight,
-         .held_bytes = step.held_bytes,
-         .rise_bytes = step.rise_bytes,
-         .growth = step.measured.peak_bytes - step.bytes_before,
-         .is_whole = !step.has_supplied && step.measured.peak_bytes > step.peak_before_plan,
-         .shortage_bytes = step.measured.shortage_bytes,
-         .seconds =
-             step.measured.is_recorded ? std::nullopt : std::optional(step.measured.seconds)});
+    calibrate(*known, step);
   }
   if (step.recorded) {
     learn_recording(is_new ? nullptr : known, std::move(*step.recorded), step.in_flight);
@@ -178,6 +214,27 @@ void BudgetState::learn(EndedStep step) {
   if (is_new && known != nullptr && is_close_enough(step)) {
     steps_to_record_ = 0;  // the plan of a step with other sizes does
   }
+}
+
+// The memory and the time of a step that the guard alone has kept within the budget, or that has
+// come to its plan late, say nothing of the plan.
+void BudgetState::calibrate(KnownStep& known, const EndedStep& step) {
+  if (step.plan->is_stopgap || step.plan->is_late) {
+    known.note_in_flight(step.in_flight, step.bytes_before);
+    return;
+  }
+  known.calibrate(
+      *step.plan,
+      {.bytes_before = step.bytes_before,
+       .in_flight = step.in_flight,
+       .held_bytes = step.held_bytes,
+       .rise_bytes = step.rise_bytes,
+       .growth = step.measured.peak_bytes - step.bytes_before,
+       .is_whole = !step.has_supplied && step.measured.peak_bytes > step.peak_before_plan &&
+                   step.plan_shortage_bytes == step.measured.shortage_bytes,
+       .shortage_bytes = step.plan_shortage_bytes,
+       .limit_growth = step.limit.bytes - step.bytes_before,
+       .seconds = step.measured.is_recorded ? std::nullopt : std::optional(step.measured.seconds)});
 }
 
 void BudgetState::learn_recording(KnownStep* known, RecordedStep recorded,
@@ -218,45 +275,6 @@ KnownStep* BudgetState::bring_to_front(const StepScript& script) {
   const auto place = known_.begin() + (found - known_.begin());
   std::rotate(known_.begin(), place, place + 1);
   return known_.front().get();
-}
-
-std::optional<BudgetedStep> BudgetState::last_step() const {
-  const MutexLock lock(mutex_);
-  return last_;
-}
-
-KnownStep* BudgetState::latest() {
-  if (known_.empty()) {
-    return nullptr;
-  }
-  if (last_) {
-    static_cast<void>(plan_for(*known_.front(), last_limit_, last_bytes_before_));
-  }
-  return known_.front().get();
-}
-
-std::string BudgetState::report() {
-  const MutexLock lock(mutex_);
-  const StepLimit limit = last_ ? last_limit_ : StepLimit{.bytes = aim_.peak_bytes};
-  return describe_budget(aim_within(limit), limit, last_ ? &*last_ : nullptr, latest());
-}
-
-std::string BudgetState::explain(const std::string& op) {
-  const MutexLock lock(mutex_);
-  KnownStep* const known = latest();
-  return known == nullptr ? "" : known->explain(op);
-}
-
-std::optional<planner::Trace> BudgetState::trace() const {
-  const MutexLock lock(mutex_);
-  return known_.empty() ? std::nullopt : std::optional(known_.front()->trace());
-}
-
-std::optional<planner::StepReport> BudgetState::step_report() {
-  const MutexLock lock(mutex_);
-  KnownStep* const known = latest();
-  return known == nullptr ? std::nullopt
-                          : report_of(aim_, last_ ? &*last_ : nullptr, last_bytes_before_, *known);
 }
 
 }  // namespace reprise::engine_internal

@@ -17,6 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/engine/budget/background_planning.h"
 #include "reprise/engine/budget/known_step.h"
 #include "reprise/engine/budget/rewritten_memory.h"
 #include "reprise/engine/budget/smallest_budget.h"
@@ -40,8 +41,9 @@ struct EndedStep {
   std::optional<std::int64_t> held_bytes;  // see MeasuredStep
   std::optional<std::int64_t> rise_bytes;
   InFlight in_flight;
-  bool has_failed;            // it has exceeded the budget
-  bool has_supplied = false;  // backwards had left tensors for the next ones meanwhile
+  std::int64_t plan_shortage_bytes;  // of shortage_bytes, while nothing stayed for other plans
+  bool has_failed;                   // it has exceeded the budget
+  bool has_supplied = false;         // backwards had left tensors for the next ones meanwhile
   std::optional<RecordedStep> recorded;
   std::optional<StoreRates> rates;   // learnt in it
   bool has_found_rewritten = false;  // see RewrittenMemory
@@ -54,11 +56,13 @@ class BudgetState {
  public:
   // share: unless the aim has a number. device: whose memory it is; with an index, unless it is the
   // CPU. stores: that plans may use.
-  BudgetState(BudgetAim aim, std::optional<DeviceShare> share, c10::Device device, Stores stores)
+  BudgetState(BudgetAim aim, std::optional<DeviceShare> share, c10::Device device, Stores stores,
+              bool plans_in_background)
       : aim_(aim),
         share_(share),
         device_(device),
         stores_(std::move(stores)),
+        plans_in_background_(plans_in_background),
         rates_(stores_.size()) {}
 
   bool has_limit() const { return !aim_.max_overhead; }
@@ -70,12 +74,14 @@ class BudgetState {
   // Returns their rates as measured so far.
   StoreRates rates() const;
 
-  // Returns the steps that the next one may be, in the order of plan_order().
-  std::vector<std::shared_ptr<const StepScript>> scripts() const;
+  // A step begins, and follows plans made in the background since. Returns the steps that it may
+  // be, in the order of plan_order().
+  std::vector<PossibleStep> begin_step();
   // Returns the plan for one of them that begins with `bytes_before` in use; null if there is none.
-  // Plans if needed.
+  // Plans if needed, see Note [Plans in the background].
+  // is_under_way: the step has begun as another one.
   std::shared_ptr<const StepPlan> plan_for(const StepScript& script, const StepLimit& limit,
-                                           std::int64_t bytes_before);
+                                           std::int64_t bytes_before, bool is_under_way);
   // Returns whether the next step is to be recorded.
   bool is_to_record() const;
   // Returns whether there is nothing to learn from another recording of the step.
@@ -103,10 +109,13 @@ class BudgetState {
   std::optional<SmallestBudget> smallest_budget(const StepScript& script);
 
   // Returns what a later process needs.
-  planner_internal::SavedPlans saved_plans() const;
+  planner_internal::SavedPlans saved_plans();
   // Replaces what is known. Throws std::invalid_argument if it is of another device, and then
   // leaves it.
   void load(planner_internal::SavedPlans plans);
+
+  // Waits for a plan that is made in the background, and leaves it there.
+  void finish_planning() const;
 
   // A step has exceeded the budget.
   void note_failure() { has_failed_ = true; }
@@ -129,8 +138,14 @@ class BudgetState {
   KnownSteps::const_iterator find(const StepScript& script) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const StepPlan> plan_for(KnownStep& known, const StepLimit& limit,
-                                           std::int64_t bytes_before)
+                                           std::int64_t bytes_before, bool is_under_way,
+                                           BackgroundPlanning* background)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has steps follow what has been planned in the background.
+  void adopt_plans() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits, without the lock, until nothing is planned in the background.
+  void settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void calibrate(KnownStep& known, const EndedStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn(EndedStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void learn_recording(KnownStep* known, RecordedStep recorded, const InFlight& in_flight)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -143,12 +158,14 @@ class BudgetState {
   const std::optional<DeviceShare> share_;
   const c10::Device device_;
   const Stores stores_;
+  const bool plans_in_background_;
   std::atomic<bool> has_failed_ = false;
   std::atomic<std::int64_t> supplied_ = 0;
   RewrittenMemory rewritten_;
   StepsInFlight in_flight_;
   mutable Mutex mutex_;
-  KnownSteps known_ ABSL_GUARDED_BY(mutex_);                               // the latest first
+  KnownSteps known_ ABSL_GUARDED_BY(mutex_);  // the latest first
+  BackgroundPlanning background_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<BudgetStep>> kept_ ABSL_GUARDED_BY(mutex_);  // the latest last
   StoreRates rates_ ABSL_GUARDED_BY(mutex_);
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);

@@ -56,7 +56,7 @@ void forget_stores(SavedStep& step, bool has_stores) {
 
 }  // namespace
 
-SavedPlans BudgetState::saved_plans() const {
+SavedPlans BudgetState::saved_plans() {
   SavedPlans plans{.device = name_of(device_),
                    .torch = TORCH_VERSION,
                    .reprise = c10::str(REPRISE_VERSION_MAJOR, ".", REPRISE_VERSION_MINOR, ".",
@@ -67,6 +67,7 @@ SavedPlans BudgetState::saved_plans() const {
   std::vector<std::shared_ptr<const StepScript>> scripts;
   {
     const MutexLock lock(mutex_);
+    settle();
     plans.bytes_before_step = last_bytes_before_;
     plans.samples = rates_.saved();
     for (const auto& known : known_) {

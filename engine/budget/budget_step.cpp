@@ -26,7 +26,8 @@ BudgetStep::BudgetStep(std::shared_ptr<BudgetState> state)
       supplied_before_(state_->supplied()),
       base_bytes_(bytes_before_ - state_->in_flight().begin(*this) -
                   guard_.supplied_bytes(*state_)),
-      followed_(state_->scripts(), [this](const StepScript& script) { return plan_for(script); }),
+      followed_(state_->begin_step(),
+                [this](const StepScript& script) { return plan_for(script); }),
       stored_(std::make_shared<StoredValues>(guard_, limit_.bytes)) {
   std::shared_ptr<StepRecording> recording;
   if (state_->is_to_record() && (recording = StepRecording::begin(source_))) {
@@ -122,9 +123,9 @@ void BudgetStep::before_operator(Tape& tape) {
 std::shared_ptr<const StepPlan> BudgetStep::plan_for(const StepScript& script) {
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
-  auto plan = state_->plan_for(script, limit_, base_bytes_);
-  if (plan != nullptr && plan->planning_seconds > 0) {
-    ++plans_;
+  auto plan = state_->plan_for(script, limit_, base_bytes_, /*is_under_way=*/operators_ > 0);
+  if (plan != nullptr) {
+    plans_ += plan->is_new ? 1 : 0;
     planning_seconds_ += plan->planning_seconds;
   }
   return plan;
@@ -168,8 +169,12 @@ void BudgetStep::follow(const StepScript::Call& known, std::span<Result> results
   const StepPlan& plan = *followed_.plan();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto number = static_cast<std::uint32_t>(known.first_value + i);
-    const planner::Choice choice = plan.choices[number];
+    const planner::Choice choice = choice_of(number);
     const bool is_to_stay = plan.script->values[number].until_call > 0;
+    if (choice != plan.choices[number]) {
+      keeps_more_ = true;
+      is_to_align_ = true;
+    }
     results[i].retained_from = is_to_stay ? 0 : choice.retained_from;
     if (state_->stores().empty() || transcript_) {
       continue;
@@ -311,6 +316,7 @@ void BudgetStep::report() {
   step.plan = plan;
   step.peak_before_plan = peak_before_plan_;
   step.difference = followed_.difference();
+  step.plan_shortage_bytes = plan_shortage_bytes_;
   step.has_failed = has_failed_;
   step.has_supplied = state_->supplied() != supplied_before_ || guard_.supplied_bytes(*state_) > 0;
   step.measured.peak_bytes = peak_bytes_;
@@ -323,7 +329,7 @@ void BudgetStep::report() {
   step.measured.plans = plans_;
   step.measured.planning_seconds = planning_seconds_;
   step.measured.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  if (plan != nullptr && step.difference == 0) {
+  if (plan != nullptr && !plan->is_stopgap && step.difference == 0) {
     // The guard keeps a step of which more was to be expected within the limit.
     step.measured.predicted_peak_bytes =
         std::max(std::min(plan->peak_growth + base_bytes_, limit_.bytes), peak_before_plan_);

@@ -150,6 +150,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   void follow(const StepScript::Call& known, std::span<Result> results);
   std::shared_ptr<const StepPlan> plan_for(const StepScript& script);
   void follow_from_here(Tape& tape);
+  // Returns what to do now with value number `number` of the plan's step.
+  planner::Choice choice_of(std::uint32_t number) const;
   void release_due(Tape& tape);
   bool plan_rest(Tape& tape, const planner::Trace& expected);
   void sample(const Tape::Operator& op, std::span<const Result> results);
@@ -179,9 +181,10 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::int64_t held_bytes_ = 0;  // when forward has ended
   std::int64_t rise_bytes_ = 0;  // when backward has begun: see MeasuredStep
   FollowedPlan followed_;
-  std::int64_t peak_before_plan_ = 0;                   // in use while another plan was followed
-  bool is_to_align_ = false;                            // when backward begins
-  std::size_t releases_ = 0;                            // of the plan, so far
+  std::int64_t peak_before_plan_ = 0;     // in use while another plan was followed
+  bool is_to_align_ = false;              // when backward begins
+  std::atomic<bool> keeps_more_ = false;  // for other plans, see Note [Shared beginnings]
+  std::size_t releases_ = 0;              // of the plan, so far
   std::vector<hooks_internal::BackwardNode> expected_;  // none if a backward has begun
   bool has_planned_rest_ = false;
 
@@ -207,7 +210,8 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   std::atomic<std::int64_t> peak_bytes_ = 0;
   std::atomic<std::int64_t> evicted_bytes_ = 0;
   std::atomic<std::int64_t> shortage_bytes_ = 0;
-  std::atomic<std::int64_t> reruns_ = 0;  // of operators, since the first eviction
+  std::atomic<std::int64_t> plan_shortage_bytes_ = 0;  // see EndedStep
+  std::atomic<std::int64_t> reruns_ = 0;               // of operators, since the first eviction
 };
 
 // While alive, the step's limit holds for what the calling thread does, or, if `backward` is not

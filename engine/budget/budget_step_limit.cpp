@@ -96,7 +96,7 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
   }
   // Without a plan more will follow: each search costs time.
   constexpr std::int64_t kShare = 64;
-  const bool is_planned = followed_.plan() != nullptr || has_planned_rest_;
+  const bool is_planned = !followed_.guards_alone() || has_planned_rest_;
   const std::int64_t at_least = is_planned ? bytes : bytes + limit_.bytes / kShare;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
@@ -110,6 +110,9 @@ std::int64_t BudgetStep::make_room(std::int64_t bytes) {
     state_->in_flight().note_evicted(*this, freed);
   }
   shortage_bytes_ = std::max(shortage_bytes_.load(), bytes);
+  if (!keeps_more_) {
+    plan_shortage_bytes_ = std::max(plan_shortage_bytes_.load(), bytes);
+  }
   return departed + freed;
 }
 

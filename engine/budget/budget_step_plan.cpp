@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "reprise/engine/budget/backward_forecast.h"
 #include "reprise/engine/budget/budget_step.h"
+#include "reprise/engine/budget/step_planner.h"
 #include "reprise/engine/tape_replay/tape_eviction.h"
 #include "reprise/planner/planner.h"
 
@@ -90,13 +91,17 @@ bool BudgetStep::plan_backward(Tape& tape) {
   const std::optional<planner::Trace> expected =
       !nodes.empty() && transcript_ ? transcript_->foresee(nodes, nodes_thread_, tape)
                                     : std::nullopt;
-  if (!is_in_forward_ && followed_.plan() != nullptr && std::exchange(is_to_align_, false)) {
+  const bool lacks_plan = followed_.guards_alone() || followed_.plan()->is_late;
+  if (expected && lacks_plan && !has_planned_rest_ && state_->has_limit() &&
+      plan_rest(tape, *expected)) {
+    return true;
+  }
+  const bool is_to_align = !is_in_forward_ && std::exchange(is_to_align_, false);
+  if (is_to_align && !followed_.guards_alone()) {
     follow_from_here(tape);
     return true;
   }
-  const bool is_to_plan =
-      expected && followed_.plan() == nullptr && !has_planned_rest_ && state_->has_limit();
-  return is_to_plan && plan_rest(tape, *expected);
+  return false;
 }
 
 // See Note [Expected backward].
@@ -127,20 +132,28 @@ bool BudgetStep::plan_rest(Tape& tape, const planner::Trace& expected) {
   return has_planned_rest_ = true;
 }
 
+// See Note [Shared beginnings].
+planner::Choice BudgetStep::choice_of(std::uint32_t number) const {
+  const planner::Choice planned = followed_.plan()->choices[number];
+  const bool is_for_others =
+      is_in_forward_ && !planned.is_retained() && followed_.is_kept_by_others(number);
+  return is_for_others ? planner::Choice::retain() : planned;
+}
+
 // Another plan is followed than before: see Note [Shared beginnings].
 void BudgetStep::follow_from_here(Tape& tape) {
   is_to_align_ = is_in_forward_;
+  keeps_more_ = keeps_more_ && is_in_forward_;
   guard_.assign_peak();
   peak_before_plan_ = peak_bytes_;
   begin_replay();
   const absl::Cleanup is_done = [this] { end_replay(); };
   std::vector<std::pair<TapeValueId, planner::Choice>> choices;
-  const std::vector<planner::Choice>& planned = followed_.plan()->choices;
   const std::span<const TapeValueId> values = followed_.values();
   const StepScript& script = *followed_.plan()->script;
-  for (std::size_t number = 0; number < std::min(values.size(), planned.size()); ++number) {
+  for (std::size_t number = 0; number < std::min(values.size(), script.values.size()); ++number) {
     if (script.values[number].until_call <= followed_.calls()) {
-      choices.emplace_back(values[number], planned[number]);
+      choices.emplace_back(values[number], choice_of(static_cast<std::uint32_t>(number)));
     }
   }
   carry_out(tape, choices, source_.device());
@@ -153,7 +166,7 @@ void BudgetStep::release_due(Tape& tape) {
   for (; releases_ < releases.size() && releases[releases_].call <= followed_.calls();
        ++releases_) {
     const std::uint32_t number = releases[releases_].number;
-    choices.emplace_back(followed_.values()[number], followed_.plan()->choices[number]);
+    choices.emplace_back(followed_.values()[number], choice_of(number));
   }
   if (!choices.empty()) {
     carry_out(tape, choices, source_.device());

@@ -7,11 +7,20 @@
 
 namespace reprise::engine_internal {
 
-FollowedPlan::FollowedPlan(const Scripts& scripts, PlanOf plan_of) : plan_of_(std::move(plan_of)) {
-  for (const auto& script : scripts) {
-    candidates_.push_back({script});
+FollowedPlan::FollowedPlan(std::vector<PossibleStep> steps, PlanOf plan_of)
+    : plan_of_(std::move(plan_of)) {
+  for (PossibleStep& step : steps) {
+    candidates_.push_back({std::move(step)});
   }
   choose();
+}
+
+bool FollowedPlan::is_kept_by_others(std::uint32_t number) const {
+  return std::any_of(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
+    const StepPlan* const plan = candidate.step.plan.get();
+    return plan != nullptr && candidate.difference == difference_ &&
+           candidate.step.script != plan_->script && plan->choices[number].is_retained();
+  });
 }
 
 // A step of which no plan is valid is no candidate.
@@ -21,10 +30,10 @@ void FollowedPlan::choose() {
         candidates_.begin(), candidates_.end(),
         [](const Candidate& a, const Candidate& b) { return a.difference < b.difference; });
     difference_ = closest->difference;
-    if (plan_ != nullptr && plan_->script == closest->script) {
+    if (plan_ != nullptr && plan_->script == closest->step.script) {
       return;
     }
-    if (auto plan = plan_of_(*closest->script)) {
+    if (auto plan = plan_of_(*closest->step.script)) {
       if (calls_ > 0) {
         has_changed_ = true;
         is_to_take_ = true;
@@ -52,7 +61,7 @@ const StepScript::Call* FollowedPlan::advance(const c10::OperatorHandle& op,
     values_.push_back(result.value);
   }
   std::erase_if(candidates_, [&](Candidate& candidate) {
-    const auto difference = candidate.script->difference(calls_, op, results);
+    const auto difference = candidate.step.script->difference(calls_, op, results);
     candidate.difference += difference.value_or(0);
     return !difference;
   });
@@ -64,7 +73,7 @@ const StepScript::Call* FollowedPlan::advance(const c10::OperatorHandle& op,
 
 void FollowedPlan::end_forward() {
   std::erase_if(candidates_, [this](const Candidate& candidate) {
-    return candidate.script->calls.size() != calls_;
+    return candidate.step.script->calls.size() != calls_;
   });
   choose();
 }
@@ -73,31 +82,19 @@ bool plan_order(const StepScript& one, const StepScript& other) {
   return std::pair(one.calls.size(), one.number) < std::pair(other.calls.size(), other.number);
 }
 
-std::vector<bool> lost_values(const StepScript& script,
+std::vector<bool> kept_values(const StepScript& script,
                               std::span<const std::shared_ptr<const StepPlan>> plans) {
-  struct Stretch {
-    const StepPlan* plan;
-    std::uint32_t end_value;  // of the beginning that it is followed in
-  };
-  std::vector<Stretch> stretches;
+  std::vector<bool> kept(script.values.size());
   for (const auto& plan : plans) {
-    if (plan_order(*plan->script, script)) {
+    if (plan_order(script, *plan->script)) {
       const std::size_t calls = script.calls_shared_with(*plan->script);
-      stretches.push_back({plan.get(), calls == 0 ? 0 : script.calls[calls - 1].end_value});
+      const std::uint32_t end = calls == 0 ? 0 : script.calls[calls - 1].end_value;
+      for (std::uint32_t number = 0; number < end; ++number) {
+        kept[number] = kept[number] || plan->choices[number].is_retained();
+      }
     }
   }
-  std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) {
-    return plan_order(*a.plan->script, *b.plan->script);
-  });
-  std::vector<bool> lost(script.values.size());
-  std::uint32_t begin = 0;  // of the values that are made under the next plan, or one after it
-  for (const auto& [plan, end] : stretches) {
-    for (std::uint32_t number = 0; begin < end && number < end; ++number) {
-      lost[number] = lost[number] || !plan->choices[number].is_retained();
-    }
-    begin = std::max(begin, end);
-  }
-  return lost;
+  return kept;
 }
 
 }  // namespace reprise::engine_internal

@@ -6,9 +6,11 @@
 //
 // Note [Shared beginnings]: steps over sequences of several lengths begin alike. The length of a
 // step shows where a shorter step would have ended. Until then the step follows the plan of the
-// shortest candidate, whose plan retains the most. When the shorter step is ruled out, values that
-// the longer step's plan does not retain are freed, at no cost. The longer step's plan is made
-// without the values lost to the plans of shorter steps (lost_values()).
+// shortest candidate, whose plan retains the most, and beside that retains what the plans of longer
+// candidates do. When the shorter step is ruled out, values that no candidate's plan retains are
+// freed, at no cost; when backward begins, all that the step's own plan does not. So that both fit,
+// the plan of the shorter step is made to retain what those of longer ones do (kept_values()): the
+// longest step has the least room for a choice.
 #ifndef REPRISE_ENGINE_BUDGET_FOLLOWED_PLAN_H_
 #define REPRISE_ENGINE_BUDGET_FOLLOWED_PLAN_H_
 
@@ -20,23 +22,25 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/budget/step_plan.h"
+#include "reprise/engine/budget/step_script.h"
 #include "reprise/engine/tape/tape_retention.h"
 
 namespace reprise::engine_internal {
 
 class FollowedPlan {
  public:
-  using Scripts = std::vector<std::shared_ptr<const StepScript>>;
   // Returns the plan for a step; null if there is none. May plan.
   using PlanOf = std::function<std::shared_ptr<const StepPlan>(const StepScript&)>;
 
-  // scripts: of the known steps, in the order of plan_order(). Of those equally close, the first
+  // steps: those that are known, in the order of plan_order(). Of those equally close, the first
   // one is followed.
-  FollowedPlan(const Scripts& scripts, PlanOf plan_of);
+  FollowedPlan(std::vector<PossibleStep> steps, PlanOf plan_of);
 
   // Returns null if there is none.
   const std::shared_ptr<const StepPlan>& plan() const { return plan_; }
+  // Returns whether none keeps the step within its limit, but the guard.
+  bool guards_alone() const { return plan_ == nullptr || plan_->is_stopgap; }
   // Returns the difference of its values' sizes from the step's so far, in bytes.
   std::int64_t difference() const { return difference_; }
 
@@ -55,12 +59,14 @@ class FollowedPlan {
   bool take_change() { return std::exchange(is_to_take_, false); }
   // Returns the number of operators so far, while there is a plan.
   std::size_t calls() const { return calls_; }
+  // Returns whether the plan of another step that this one may be retains value number `number`.
+  bool is_kept_by_others(std::uint32_t number) const;
   // Returns the values of the step so far, by number.
   std::span<const TapeValueId> values() const { return values_; }
 
  private:
   struct Candidate {
-    std::shared_ptr<const StepScript> script;
+    PossibleStep step;
     std::int64_t difference = 0;
   };
   void choose();
@@ -78,9 +84,9 @@ class FollowedPlan {
 // Returns whether a step's plan is to be followed before another one's that is as close.
 bool plan_order(const StepScript& one, const StepScript& other);
 
-// Returns, by number, the values of `script` that are gone when a step turns out to be its: the
-// plans of steps that come before it, which are those in `plans`, do not retain them.
-std::vector<bool> lost_values(const StepScript& script,
+// Returns, by number, the values of `script` that plans of steps after it in that order, which are
+// among those in `plans`, retain while the steps may still turn out to be either.
+std::vector<bool> kept_values(const StepScript& script,
                               std::span<const std::shared_ptr<const StepPlan>> plans);
 
 }  // namespace reprise::engine_internal

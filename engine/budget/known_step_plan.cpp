@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <stdexcept>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,147 +12,126 @@
 
 namespace reprise::engine_internal {
 
-int simulations_for(const planner::Trace& trace) {
-  constexpr double kStepsOfPlanning = 2;
-  constexpr double kSecondsPerOperator = 60e-9;  // of a simulation
-  constexpr int kLeast = 200;
-  const planner::PlannerOptions defaults;
-  const double seconds = kSecondsPerOperator * static_cast<double>(trace.operators.size() + 1);
-  return std::clamp(static_cast<int>(std::min<double>(kStepsOfPlanning * trace.seconds() / seconds,
-                                                      defaults.max_simulations)),
-                    kLeast, defaults.max_simulations);
-}
-
-std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
-  try {
-    return planner.smallest_peak();
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  }
-}
-
-planner::Trace without_evictions(planner::Trace trace) {
-  for (planner::Value& value : trace.values) {
-    value.is_evicted = false;
-  }
-  return trace;
-}
-
-void mark_evicted(planner::Trace& trace, const std::vector<bool>& is_gone) {
-  const std::vector<planner::OperatorId> producers = trace.producers();
-  for (planner::ValueId value = 0; value < static_cast<planner::ValueId>(is_gone.size()); ++value) {
-    const planner::OperatorId producer = producers[value];
-    trace.values[value].is_evicted = is_gone[value] && !trace.is_held(value) &&
-                                     producer != planner::kNone &&
-                                     trace.operators[producer].can_recompute;
-  }
-}
-
-void KnownStep::make_planner(std::vector<planner::StoreOption> stores) {
+void KnownStep::make_planner() {
   plan_.reset();
+  found_ = {};
+  kept_.clear();
   room_ = -1;
   plans_made_anew_ = 0;
-  simulations_ = simulations_for(*trace_);
-  renew_planner(std::move(stores));
+  planner_ = std::make_shared<StepPlanner>(trace_, stores_);
   plain_growth_ = planner_->simulator().run(planner::retain_all(*trace_)).peak_bytes -
                   trace_->bytes_before_step();
 }
 
-void KnownStep::renew_planner(std::vector<planner::StoreOption> stores) {
-  planner_ = std::make_unique<planner::Planner>(
-      *trace_,
-      planner::PlannerOptions{.stores = std::move(stores), .max_simulations = simulations_});
-}
-
-std::optional<planner::Solution> KnownStep::find_plan(const BudgetAim& aim) {
-  if (aim.max_overhead) {
-    return planner_->plan_within_overhead(*aim.max_overhead);
-  }
-  return in_flight_.most().alike > 1 ? find_plan_in_flight()
-                                     : planner_->plan(room_ + trace_->bytes_before_step());
-}
-
-// Halves the range of budgets for one step: the larger that is, the more do the others hold.
-std::optional<planner::Solution> KnownStep::find_plan_in_flight() {
-  constexpr int kHalvings = 6;
-  const int alike = in_flight_.most().alike;
-  std::int64_t fits = room_ / alike;
-  std::int64_t exceeds = room_;
-  std::optional<planner::Solution> best;
-  for (int i = 0; i <= kHalvings; ++i) {
-    const std::int64_t growth = i == 0 ? fits : fits + (exceeds - fits) / 2;
-    auto found = planner_->plan(growth + trace_->bytes_before_step());
-    const bool is_within = !found || found->simulation.peak_bytes - trace_->bytes_before_step() +
-                                             (alike - 1) * (held_by(found->plan) + held_error_) <=
-                                         room_;
-    (is_within ? fits : exceeds) = growth;
-    if (found && is_within && (!best || found->simulation.seconds < best->simulation.seconds)) {
-      best = std::move(found);
-    }
-  }
-  return best;
-}
-
-// Returns the bytes of the step in memory when backward begins.
-std::int64_t KnownStep::held_by(const planner::Plan& plan) const {
-  const std::vector<planner::ScheduledRun> schedule = planner_->simulator().schedule(plan);
-  const auto last = std::find_if(schedule.begin(), schedule.end(), [this](const auto& run) {
-    return run.op == trace_->backward_begin - 1;
-  });
-  return last == schedule.end()
-             ? 0
-             : last->live_bytes - last->workspace_bytes - trace_->bytes_before_step();
-}
-
-// Without a plan within the budget, each step takes longer than to look for one thoroughly, once;
-// and the guard has the least to do with the smallest peak.
-std::optional<planner::Solution> KnownStep::find_plan_or_smallest(const BudgetAim& aim) {
-  std::optional<planner::Solution> solution = find_plan(aim);
-  const planner::PlannerOptions defaults;
-  if (!solution && simulations_ < defaults.max_simulations) {
-    simulations_ = defaults.max_simulations;
-    renew_planner(stores());
-    solution = find_plan(aim);
-  }
-  is_smallest_ = !solution;
-  return solution ? std::move(solution) : smallest_peak_of(*planner_);
-}
-
 std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::int64_t bytes_before,
-                                                    const std::vector<bool>& lost) {
+                                                    const std::vector<bool>& kept,
+                                                    bool is_under_way,
+                                                    BackgroundPlanning* background) {
   ++visits_;
   const InFlight& in_flight = in_flight_.most();
   const std::int64_t base =
       in_flight_.is_alone() ? bytes_before : std::max(bytes_before, in_flight_.highest_base());
-  const std::int64_t room =
-      std::max<std::int64_t>(0, aim.peak_bytes - base - excess_bytes_ - in_flight.other_bytes);
+  const std::int64_t room = std::max<std::int64_t>(
+      0, aim.peak_bytes - base - corrections_.excess_bytes - in_flight.other_bytes);
   const std::int64_t usual_room =
       aim.varies ? room : room - std::max<std::int64_t>(0, in_flight_.highest_base() - base);
+  std::shared_ptr<StepPlan> plan =
+      is_under_way && plan_ != nullptr ? prepared(base, bytes_before) : nullptr;
   double planning_seconds = 0;
-  if (needs_plan(room, usual_room, aim, lost)) {
-    const auto start = std::chrono::steady_clock::now();
-    plans_made_anew_ += room_ < 0 ? 0 : 1;
-    if (room_ < 0 || counts_on(lost)) {
-      mark_lost(lost);
-    }
-    room_ = room_to_plan(room, aim);
-    make_plan(aim);
-    planning_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (needs_plan(room, usual_room, aim, kept)) {
+    planning_seconds = make_plan(request(room, aim, kept), background);
   }
   if (plan_ == nullptr) {
     return nullptr;
   }
+  if (plan == nullptr) {
+    plan = prepared(base, bytes_before);
+    plan->is_late = is_under_way;
+  }
+  plan->is_new = std::exchange(plan_->is_new, false);
+  plan->planning_seconds = planning_seconds;
+  return plan;
+}
+
+std::shared_ptr<StepPlan> KnownStep::prepared(std::int64_t base, std::int64_t bytes_before) const {
+  const InFlight& in_flight = in_flight_.most();
   auto plan = std::make_shared<StepPlan>(*plan_);
   plan->in_flight = in_flight;
   plan->base_rise = base - bytes_before;
   plan->peak_growth =
       plan->base_rise + growth_in_flight() + in_flight.other_bytes + plan->peak_error;
-  plan->planning_seconds = planning_seconds;
   for (double* const seconds : {&plan->seconds, &plan->plain_seconds, &plan->bound_seconds}) {
-    *seconds += excess_seconds_;
+    *seconds += corrections_.excess_seconds;
   }
   return plan;
+}
+
+PlanRequest KnownStep::request(std::int64_t room, const BudgetAim& aim,
+                               const std::vector<bool>& kept) const {
+  return {.room = room_to_plan(room, aim),
+          .max_overhead = aim.max_overhead,
+          .excess_bytes = corrections_.excess_bytes,
+          .alike = in_flight_.most().alike,
+          .held_error = corrections_.held_error,
+          .kept = in_trace(kept)};
+}
+
+// See Note [Plans in the background].
+double KnownStep::make_plan(PlanRequest request, BackgroundPlanning* background) {
+  if (background != nullptr && plan_ == nullptr && asked_ != planner_) {
+    set_plan(planner_->plain());
+    if (plan_ != nullptr) {
+      plan_->is_stopgap = true;
+    }
+  }
+  if (background != nullptr && background->is_busy()) {
+    return 0;
+  }
+  plans_made_anew_ += room_ < 0 ? 0 : 1;
+  if (background != nullptr && background->begin(planner_, request)) {
+    asked_ = planner_;
+    return 0;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  room_ = request.room;
+  corrections_.planned_for_bytes = request.excess_bytes;
+  set_plan(planner_->find(request));
+  kept_ = std::move(request.kept);
+  if (plan_ != nullptr) {
+    plan_->is_new = true;
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+bool KnownStep::adopt(const BackgroundPlanning::Outcome& outcome) {
+  if (asked_ == nullptr || asked_ != outcome.planner) {
+    return false;
+  }
+  const bool is_current = std::exchange(asked_, nullptr) == planner_;
+  if (outcome.is_lost || outcome.error != nullptr) {
+    if (is_current) {
+      planner_ = std::make_shared<StepPlanner>(trace_, stores_);
+      room_ = -1;
+    }
+  } else if (is_current) {
+    room_ = outcome.request.room;
+    corrections_.planned_for_bytes = outcome.request.excess_bytes;
+    kept_ = outcome.request.kept;
+    set_plan(outcome.found);
+  } else if (outcome.found && (plan_ == nullptr || plan_->is_stopgap)) {
+    set_plan(planner_->simulate(outcome.found->plan, outcome.found->bound_seconds));
+  }
+  if (plan_ != nullptr) {
+    plan_->is_new = !outcome.is_lost && outcome.error == nullptr;
+  }
+  return true;
+}
+
+void KnownStep::carry_over(const planner::Plan& plan, const StepPlan& earlier) {
+  set_plan(planner_->simulate(plan, earlier.bound_seconds));
+  if (plan_ != nullptr) {
+    plan_->peak_error = earlier.peak_error;
+  }
 }
 
 // A plan that is made anew takes about two steps: a few times, and then once in so many steps, it
@@ -161,7 +139,7 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::i
 // that begin with less in use than others, as before the first gradients, need no plan for more
 // room.
 bool KnownStep::needs_plan(std::int64_t room, std::int64_t usual_room, const BudgetAim& aim,
-                           const std::vector<bool>& lost) const {
+                           const std::vector<bool>& kept) const {
   constexpr int kMostPlans = 4;
   constexpr int kStepsPerPlan = 20;
   constexpr std::int64_t kPart = 64;  // of the budget, that is too little to be worth a plan
@@ -171,7 +149,7 @@ bool KnownStep::needs_plan(std::int64_t room, std::int64_t usual_room, const Bud
   if (!aim.varies && plans_made_anew_ >= kMostPlans + visits_ / kStepsPerPlan) {
     return false;
   }
-  if (counts_on(lost)) {
+  if (lacks(kept)) {
     return true;
   }
   if (aim.max_overhead) {
@@ -182,7 +160,7 @@ bool KnownStep::needs_plan(std::int64_t room, std::int64_t usual_room, const Bud
   const bool has_more_room =
       !is_plain && (is_for_more || (aim.varies ? room_to_plan(room, aim) > room_
                                                : usual_room > room_ + aim.peak_bytes / kPart));
-  const bool lacks_room = room < growth_in_flight() && !is_smallest_;
+  const bool lacks_room = room < growth_in_flight() && !found_.is_smallest;
   return has_more_room || lacks_room;
 }
 
@@ -195,41 +173,38 @@ std::int64_t KnownStep::room_to_plan(std::int64_t room, const BudgetAim& aim) co
   return std::min(room - room % (plain_growth_ / kParts), plain_growth_);
 }
 
-// Returns whether the plan retains values that are lost.
-bool KnownStep::counts_on(const std::vector<bool>& lost) const {
-  for (std::uint32_t number = 0; number < lost.size(); ++number) {
+// Returns whether the plan lets go of much that is to be kept, and was made without knowing that.
+bool KnownStep::lacks(const std::vector<bool>& kept) const {
+  constexpr std::int64_t kPart = 32;  // of the room, that is not much
+  std::int64_t bytes = 0;
+  for (std::uint32_t number = 0; number < kept.size(); ++number) {
     const planner::ValueId value = script_->values[number].id;
-    if (lost[number] && value != planner::kNone && !trace_->is_held(value) &&
-        reduced_.choices[value].is_retained()) {
-      return true;
+    if (kept[number] && value != planner::kNone && !trace_->is_held(value) &&
+        !found_.plan.choices[value].is_retained() && !(!kept_.empty() && kept_[value])) {
+      bytes += trace_->values[value].bytes;
     }
   }
-  return false;
+  return plan_ != nullptr && bytes > room_ / kPart;
 }
 
-void KnownStep::mark_lost(const std::vector<bool>& lost) {
-  std::vector<bool> is_lost(trace_->values.size());
-  for (std::uint32_t number = 0; number < lost.size(); ++number) {
-    if (lost[number] && script_->values[number].id != planner::kNone) {
-      is_lost[script_->values[number].id] = true;
+// Returns the same by value of the trace; nothing if there are none.
+std::vector<bool> KnownStep::in_trace(const std::vector<bool>& kept) const {
+  std::vector<bool> is_kept(trace_->values.size());
+  bool has_any = false;
+  for (std::uint32_t number = 0; number < kept.size(); ++number) {
+    if (kept[number] && script_->values[number].id != planner::kNone) {
+      is_kept[script_->values[number].id] = has_any = true;
     }
   }
-  mark_evicted(*trace_, is_lost);
-  renew_planner(stores());
+  return has_any ? is_kept : std::vector<bool>();
 }
 
-void KnownStep::make_plan(const BudgetAim& aim) {
-  const std::optional<planner::Solution> solution = find_plan_or_smallest(aim);
-  planner_->release_memory();
-  if (!solution) {
-    plan_ = nullptr;
+void KnownStep::set_plan(std::optional<FoundPlan> found) {
+  plan_.reset();
+  found_ = found ? *std::move(found) : FoundPlan();
+  if (found_.plan.choices.empty()) {
     return;
   }
-  set_plan(solution->plan, solution->simulation, solution->bound_seconds);
-}
-
-void KnownStep::set_plan(const planner::Plan& planned, const planner::Simulation& simulation,
-                         double bound_seconds) {
   auto plan = std::make_shared<StepPlan>(StepPlan{.script = script_,
                                                   .choices = {},
                                                   .stores = {},
@@ -239,17 +214,14 @@ void KnownStep::set_plan(const planner::Plan& planned, const planner::Simulation
                                                   .peak_error = 0,
                                                   .in_flight = in_flight_.most(),
                                                   .base_rise = 0,
-                                                  .seconds = simulation.seconds,
+                                                  .seconds = found_.simulation.seconds,
                                                   .plain_seconds = trace_->seconds(),
-                                                  .bound_seconds = bound_seconds});
-  reduced_ = planner_->simulator().reduced(planned);
+                                                  .bound_seconds = found_.bound_seconds});
   for (const StepScript::Value& value : script_->values) {
     plan->choices.push_back(choice_of(value.id));
   }
   plan->releases = releases(plan->choices);
   add_stores(*plan);
-  planned_growth_ = simulation.peak_bytes - trace_->bytes_before_step();
-  simulated_held_ = held_by(reduced_);
   plan_ = std::move(plan);
 }
 
@@ -272,7 +244,7 @@ planner::Choice KnownStep::choice_of(planner::ValueId value) const {
   if (value == planner::kNone) {
     return planner::Choice::recompute();
   }
-  return trace_->is_held(value) ? planner::Choice::retain() : reduced_.choices[value];
+  return trace_->is_held(value) ? planner::Choice::retain() : found_.plan.choices[value];
 }
 
 void KnownStep::add_stores(StepPlan& plan) const {
@@ -282,7 +254,7 @@ void KnownStep::add_stores(StepPlan& plan) const {
   if (!has_stored) {
     return;
   }
-  plan.stores = stores_;
+  plan.stores = planned_stores_;
   plan.fetches = fetches();
 }
 
@@ -296,7 +268,7 @@ std::vector<PlannedFetch> KnownStep::fetches() const {
   std::vector<int> reads(trace_->values.size());
   std::optional<PlannedFetch> next;
   planner::OperatorId op = trace_->backward_begin;
-  for (const planner::Fetch& fetch : planner_->simulator().fetches(reduced_)) {
+  for (const planner::Fetch& fetch : found_.fetches) {
     for (; op <= fetch.before; ++op) {
       const std::vector<planner::ValueId>& read = trace_->operators[op].reads;
       std::for_each(read.begin(), read.end(), [&](planner::ValueId value) { ++reads[value]; });

@@ -31,14 +31,16 @@ static_assert(static_cast<int>(SavedBackward::kWhole) ==
 }  // namespace
 
 KnownStep::KnownStep(SavedStep saved, StepScript script, const StoreRates& rates)
-    : uses_stores_(saved.uses_stores),
+    : backward_(static_cast<RecordedBackward>(saved.backward)),
       recordings_(saved.recordings),
-      backward_(static_cast<RecordedBackward>(saved.backward)) {
-  replace({std::move(script), std::move(saved.trace), backward_}, rates);
-  excess_bytes_ = saved.excess_bytes;
-  least_excess_bytes_ = saved.least_excess_bytes.value_or(least_excess_bytes_);
-  excess_seconds_ = saved.excess_seconds;
-  timed_steps_ = saved.timed_steps;
+      uses_stores_(saved.uses_stores) {
+  replace({std::move(script), without_evictions(std::move(saved.trace)), backward_}, rates);
+  corrections_.excess_bytes = saved.excess_bytes;
+  corrections_.planned_for_bytes = saved.excess_bytes;
+  corrections_.least_excess_bytes =
+      saved.least_excess_bytes.value_or(corrections_.least_excess_bytes);
+  corrections_.excess_seconds = saved.excess_seconds;
+  corrections_.timed_steps = saved.timed_steps;
   if (saved.plan) {
     adopt(*saved.plan);
   }
@@ -46,20 +48,16 @@ KnownStep::KnownStep(SavedStep saved, StepScript script, const StoreRates& rates
 
 // A plan that is not valid for the stores as they are known now is left out: another one is made.
 void KnownStep::adopt(const SavedPlan& saved) {
-  const auto stores = static_cast<std::ptrdiff_t>(this->stores().size());
-  const bool has_stores =
-      std::all_of(saved.choices.choices.begin(), saved.choices.choices.end(),
-                  [&](const planner::Choice& choice) { return choice.store < stores; });
-  if (!has_stores) {
-    return;
-  }
-  const planner::Simulation simulation = planner_->simulator().run(saved.choices);
-  if (!simulation.is_valid) {
+  std::optional<FoundPlan> found = planner_->simulate(saved.choices, saved.bound_seconds);
+  if (!found) {
     return;
   }
   room_ = saved.room_bytes;
-  is_smallest_ = saved.is_smallest;
-  set_plan(saved.choices, simulation, saved.bound_seconds);
+  for (const planner::Choice& choice : saved.choices.choices) {
+    kept_.push_back(choice.is_retained());
+  }
+  found->is_smallest = saved.is_smallest;
+  set_plan(std::move(found));
   plan_->peak_error = saved.peak_error_bytes;
 }
 
@@ -69,18 +67,24 @@ SavedStep KnownStep::saved() const {
                   .recordings = recordings_,
                   .backward = static_cast<SavedBackward>(backward_),
                   .uses_stores = uses_stores_,
-                  .excess_bytes = excess_bytes_,
-                  .excess_seconds = excess_seconds_,
-                  .timed_steps = timed_steps_};
-  if (least_excess_bytes_ > kNoShortage) {
-    saved.least_excess_bytes = least_excess_bytes_;
+                  .excess_bytes = corrections_.excess_bytes,
+                  .excess_seconds = corrections_.excess_seconds,
+                  .timed_steps = corrections_.timed_steps};
+  if (corrections_.least_excess_bytes > kNoShortage) {
+    saved.least_excess_bytes = corrections_.least_excess_bytes;
   }
-  if (plan_ != nullptr) {
-    saved.plan = {.choices = reduced_,
+  if (plan_ != nullptr && room_ >= 0) {
+    planner::Plan choices = found_.plan;
+    for (std::size_t value = 0; value < found_.kept.size(); ++value) {
+      if (found_.kept[value]) {
+        choices.choices[value] = planner::Choice::retain();
+      }
+    }
+    saved.plan = {.choices = std::move(choices),
                   .room_bytes = std::min(room_, planner_internal::kMostRoomBytes),
                   .peak_error_bytes = plan_->peak_error,
                   .bound_seconds = plan_->bound_seconds,
-                  .is_smallest = is_smallest_};
+                  .is_smallest = found_.is_smallest};
   }
   return saved;
 }

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <utility>
 
-#include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/budget/step_planner.h"
 #include "reprise/planner/explain.h"
 #include "reprise/planner/planner.h"
 
@@ -53,24 +53,25 @@ std::string smallest_budget_text(const Shortage& shortage,
   if (!smallest) {
     return shortage.reruns > 0
                ? ""
-               : c10::str("Forward alone needs a budget of ",
+               : c10::str("Forward up to this operator needs a budget of ",
                           shortage.bytes_in_use + shortage.bytes,
-                          " bytes; the smallest one for the step is known when its backward "
-                          "begins. ");
+                          " bytes, a lower bound: the rest of forward, and backward, may need "
+                          "more. The smallest budget is known when backward begins. ");
   }
   // What an estimate of backward has left out shows where the step fails.
   const std::int64_t needed =
       smallest->is_estimate ? shortage.bytes_in_use + shortage.bytes : std::int64_t{0};
   const std::int64_t bytes = std::max(shortage.bytes_before_step + smallest->growth, needed);
   const std::int64_t least_bytes = shortage.bytes_before_step + smallest->least_growth;
-  const char* const estimated = smallest->is_estimate ? ", as far as backward is known" : "";
+  const std::string numbers =
+      c10::str(bytes, " bytes", smallest->is_estimate ? ", as far as backward is known" : "",
+               "; no plan holds one below ", least_bytes, " bytes. ");
   if (bytes <= shortage.limit.bytes) {
-    return c10::str("A plan for the step needs ", bytes, " bytes", estimated,
-                    ": run it again, which follows a plan from its beginning. If that fails as "
+    return c10::str("A plan holds a budget of ", numbers,
+                    "Run the step again, which follows a plan from its beginning. If that fails as "
                     "well, code outside of the step has allocated the rest. ");
   }
-  return c10::str("The smallest budget that a plan holds is ", bytes, " bytes", estimated,
-                  "; no plan holds one below ", least_bytes, " bytes. ", smallest->peak);
+  return c10::str("The smallest budget that a plan holds is ", numbers, smallest->peak);
 }
 
 }  // namespace

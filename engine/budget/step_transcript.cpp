@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "reprise/engine/budget/backward_forecast.h"
 #include "reprise/engine/budget/backward_nodes.h"
+#include "reprise/hooks/seam/owner_count.h"
 
 namespace reprise::engine_internal {
 
@@ -30,7 +31,8 @@ bool is_valid(const planner::Trace& trace) {
 void StepTranscript::note_releases(const Tape& tape) {
   for (const auto& [value, given] : tape.given) {
     if (given.why == Why::kPolicy && given.kept.alias.defined() && values_.contains(value) &&
-        values_[value] != planner::kNone && given.kept.alias.storage().use_count() == 1) {
+        values_[value] != planner::kNone &&
+        hooks_internal::storage_owner_count(given.kept.alias) == 1) {
       recorder().note_release(values_[value]);
     }
   }

@@ -88,7 +88,7 @@ std::shared_ptr<ActivationStore> StoredValues::store_for(std::uint32_t number,
 
 void StoredValues::add(std::uint32_t number, Departure departure, const PlannedStore& planned) {
   constexpr double kMargin = 2;
-  constexpr std::chrono::milliseconds kLeast(5);
+  constexpr std::chrono::milliseconds kLeast(100);  // threads of a busy machine
   stored_bytes_ += departure.bytes;
   remove_departed();
   const auto bytes = static_cast<double>(departure.bytes + departing_bytes());

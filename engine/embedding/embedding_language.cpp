@@ -32,6 +32,17 @@ bool append_parts(const at::Tensor& tensor, std::vector<at::Tensor>& parts) {
          language->append_parts(tensor, parts);
 }
 
+bool is_assembled(const at::Tensor& tensor) {
+  const EmbeddingLanguage* const language = embedding_language();
+  return language != nullptr && language->is_assembled != nullptr &&
+         language->take_apart != nullptr && language->is_assembled(tensor);
+}
+
+TakenApart take_apart(const at::Tensor& tensor,
+                      absl::FunctionRef<bool(const at::Tensor&)> is_part) {
+  return is_assembled(tensor) ? embedding_language()->take_apart(tensor, is_part) : TakenApart();
+}
+
 LanguageLockRelease::LanguageLockRelease() noexcept
     : language_(embedding_language()),
       released_(language_ != nullptr && language_->release_lock != nullptr

@@ -7,14 +7,29 @@
 #define REPRISE_ENGINE_EMBEDDING_EMBEDDING_LANGUAGE_H_
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "reprise/base/export.h"
 
 namespace reprise::engine_internal {
+
+// A tensor of a class of the language, without some of the tensors in which it has its elements.
+class Assembly : public torch::CustomClassHolder {
+ public:
+  // Returns such a tensor with these in their places, without graph. On any thread.
+  virtual at::Tensor make(const std::vector<at::Tensor>& parts) const = 0;
+};
+
+struct TakenApart {
+  std::vector<at::Tensor> parts;
+  c10::intrusive_ptr<Assembly> assembly;  // null if the class does not say how to make it again
+};
 
 // Functions may be null. A thread holds the language's lock while it runs the language's code. A
 // node of the language reads its saved tensors with it, and may have to wait there for another
@@ -36,6 +51,12 @@ struct EmbeddingLanguage {
   // Adds the tensors in which a tensor of a class of the language has its elements, at any depth.
   // Returns false if its class does not say.
   bool (*append_parts)(const at::Tensor& tensor, std::vector<at::Tensor>& parts) = nullptr;
+  // Returns whether the class of such a tensor says what these are, and how to make a tensor of
+  // them again.
+  bool (*is_assembled)(const at::Tensor& tensor) noexcept = nullptr;
+  // Takes such a tensor apart. is_part: of those tensors; what it refuses stays in the assembly.
+  TakenApart (*take_apart)(const at::Tensor& tensor,
+                           absl::FunctionRef<bool(const at::Tensor&)> is_part) = nullptr;
 };
 
 // `language` must live as long as the process. Null: none, as at first.
@@ -55,6 +76,9 @@ inline bool is_of_language(const at::Tensor& tensor) {
 
 // As EmbeddingLanguage::append_parts. For such tensors.
 bool append_parts(const at::Tensor& tensor, std::vector<at::Tensor>& parts);
+// As EmbeddingLanguage::is_assembled and take_apart, likewise.
+bool is_assembled(const at::Tensor& tensor);
+TakenApart take_apart(const at::Tensor& tensor, absl::FunctionRef<bool(const at::Tensor&)> is_part);
 
 // While alive, this thread does not hold the language's lock.
 class [[nodiscard]] LanguageLockRelease {

@@ -171,6 +171,7 @@ class FunctionRecomputation final : public Recomputation {
   }
 
   std::span<const RegionInput> inputs() const override { return function_.inputs; }
+  void append_held(HeldValues& held) const override;
   bool has_stored() const override;
   void append_stored(std::vector<std::shared_ptr<StoredTensor>>& stored) const override;
 
@@ -226,6 +227,15 @@ void FunctionRecomputation::end_forward(const SlotSet& alive, bool may_pack) {
       }
     }
     record_.state.rng->complete(drawn);
+  }
+}
+
+void FunctionRecomputation::append_held(HeldValues& held) const {
+  for (const RegionInput& input : function_.inputs) {
+    engine_internal::append_held(input, "input", held);
+  }
+  if (const auto saved = function_.tape ? function_.tape->saved() : nullptr) {
+    append_given(*saved, function_.tape->tape, held);
   }
 }
 

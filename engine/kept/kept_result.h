@@ -6,6 +6,7 @@
 #define REPRISE_ENGINE_KEPT_KEPT_RESULT_H_
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <cstdint>
@@ -41,6 +42,10 @@ struct KeptResult {
   std::unique_ptr<const hooks_internal::StorageOrigin> origin;  // of a stored result
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
+  // Of a part of a tensor of a class of the embedding language: writes to that are counted there.
+  c10::VariableVersion whole;
+  std::int64_t whole_version = 0;
+
   MemorySample sample = 0;    // of its storage, when it was made
   bool is_snapshot = false;   // of memory that such an operator has written since
   bool is_in_flight = false;  // see OperatorTraits
@@ -63,8 +68,12 @@ struct KeptResult {
   std::string describe_mutation() const;
 
   bool is_mutated() const {
-    return (alias.defined() && !alias.is_inference() && version_of(alias) != version) ||
+    return is_written_as_part() ||
+           (alias.defined() && !alias.is_inference() && version_of(alias) != version) ||
            (origin && !origin->is_unchanged());
+  }
+  bool is_written_as_part() const {
+    return whole.enabled() && whole.current_version() != whole_version;
   }
   // As far as a sample of the bytes tells.
   bool is_written_through_pointer() const;

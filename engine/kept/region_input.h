@@ -58,6 +58,9 @@ class RegionInput {
 
   // Returns whether hooks or a store have to fetch it.
   bool is_packed() const { return packed_ != nullptr; }
+  // Either form in which it is retained; null or undefined if it is the other one.
+  const torch::autograd::SavedVariableHooks* packed() const { return packed_.get(); }
+  const at::Tensor& alias() const { return alias_; }
 
   std::int64_t kept_bytes() const { return kept_bytes_; }
   // Returns null if the tensor has no storage.

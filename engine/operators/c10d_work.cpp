@@ -6,15 +6,11 @@
 #include <ATen/core/function.h>
 #include <ATen/core/stack.h>
 
+#include "reprise/engine/operators/custom_class.h"
+
 namespace reprise::engine_internal {
 
-bool is_of_c10d(const c10::IValue& value) {
-  if (!value.isCustomClass()) {
-    return false;
-  }
-  const auto name = value.type()->expectRef<c10::ClassType>().name();
-  return name && name->prefix() == "__torch__.torch.classes.c10d";
-}
+bool is_of_c10d(const c10::IValue& value) { return is_of_classes_in(value, "c10d"); }
 
 void wait_for_work(c10::ArrayRef<c10::IValue> results) {
   for (const c10::IValue& result : results) {

@@ -10,6 +10,7 @@
 #include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/report/stack_trace.h"
+#include "reprise/hooks/seam/owner_count.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -373,7 +374,7 @@ void StepRecorder::note_releases() {
   for (const auto& [block, saved] : saved_) {
     Value& value = trace_.values[values_.at(block)];
     if (value.released == kNone &&
-        c10::raw::intrusive_ptr::use_count(saved.storage) == saved.references) {
+        hooks_internal::owner_count(*saved.storage) == saved.references) {
       value.released = current();
     }
   }

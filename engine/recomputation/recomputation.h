@@ -21,6 +21,7 @@
 #include "absl/functional/function_ref.h"
 #include "reprise/engine/checks/saved_tensor_record.h"
 #include "reprise/engine/checks/slot_id.h"
+#include "reprise/engine/kept/held_value.h"
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/policy/policy_region.h"
 #include "reprise/engine/recomputation/region_record.h"
@@ -128,6 +129,10 @@ class Recomputation {
 
   // The tensors retained since entry.
   virtual std::span<const RegionInput> inputs() const = 0;
+
+  // Appends what is retained since entry: inputs, and values that are there without a
+  // recomputation. Called with the frame's lock.
+  virtual void append_held(HeldValues& held) const = 0;
 
   // Whether a store holds a retained value, and all such values, in the same order in each process.
   virtual bool has_stored() const = 0;

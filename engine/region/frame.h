@@ -22,6 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/base/export.h"
 #include "reprise/base/threading/mutex.h"
 #include "reprise/base/threading/size_hint.h"
 #include "reprise/engine/kept/weak_alias.h"
@@ -84,6 +85,12 @@ class Frame : public std::enable_shared_from_this<Frame> {
   std::int64_t drop_supplied(std::int64_t bytes, c10::Device device);
   // Returns the bytes of those that nothing else holds.
   std::int64_t supplied_bytes(c10::Device device);
+
+  // Returns the frame of a slot; null for other hooks.
+  REPRISE_API static Frame* of_slot(const hooks_internal::SavedVariableHooks& hooks);
+  // Returns what the region holds for backward between forward and backward, whichever of its slots
+  // are alive. Its regions inside and the hooks around it hold theirs.
+  REPRISE_API HeldValues held();
 
   // Releases the tensors that the session still holds here.
   void end_session(SessionId id);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "reprise/base/error.h"
 #include "reprise/engine/effects/replay_graph.h"
@@ -19,6 +20,20 @@
 namespace reprise::engine_internal {
 
 using hooks_internal::SavedVariableHooks;
+
+namespace {
+
+// Returns the tensors whose memory a region drops with a saved tensor. Asks the embedding language.
+std::vector<at::Tensor> tensors_in(const at::Tensor& saved) {
+  std::vector<at::Tensor> parts;
+  if (is_leaf_with_gradient(saved)) {
+    return {};
+  }
+  return is_of_language(saved) && append_parts(saved, parts) ? parts
+                                                             : std::vector<at::Tensor>{saved};
+}
+
+}  // namespace
 
 // One saved-tensor position. Owned by autograd's node.
 class Slot final : public SavedVariableHooks {
@@ -47,6 +62,8 @@ class Slot final : public SavedVariableHooks {
     }
   }
 
+  Frame& frame() const { return *frame_; }
+
  private:
   std::shared_ptr<Frame> frame_;
   SlotId number_;
@@ -55,6 +72,11 @@ class Slot final : public SavedVariableHooks {
 
 std::unique_ptr<SavedVariableHooks> Frame::make_slot() {
   return std::make_unique<Slot>(shared_from_this());
+}
+
+Frame* Frame::of_slot(const SavedVariableHooks& hooks) {
+  const auto* const slot = dynamic_cast<const Slot*>(&hooks);
+  return slot == nullptr ? nullptr : &slot->frame();
 }
 
 SlotId Frame::record(const at::Tensor& tensor) {
@@ -66,19 +88,23 @@ SlotId Frame::record(const at::Tensor& tensor) {
   if (is_counted && hooks_internal::has_bytes(tensor)) {
     input = std::make_unique<const WeakAlias>(tensor);
   }
+  const std::vector<at::Tensor> counted =
+      record_.stats ? tensors_in(tensor) : std::vector<at::Tensor>();
   const MutexLock lock(mutex_);
   const SlotId slot = record_.slots.next_id();
   recomputation_->add_slot(slot, tensor);
   record_.slots.emplace_back(std::move(saved), input_group, std::move(input));
   if (record_.stats) {
-    count_dropped_bytes(tensor);
+    record_.stats->saved_tensors.fetch_add(1);
+    for (const at::Tensor& each : counted) {
+      count_dropped_bytes(each);
+    }
   }
   return slot;
 }
 
 void Frame::count_dropped_bytes(const at::Tensor& tensor) {
-  record_.stats->saved_tensors.fetch_add(1);
-  if (is_leaf_with_gradient(tensor) || !tensor.has_storage()) {
+  if (!tensor.has_storage()) {
     return;
   }
   if (counted_storages_.insert(tensor.storage().unsafeGetStorageImpl()).second) {

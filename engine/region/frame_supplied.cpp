@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/region/frame.h"
+#include "reprise/hooks/seam/owner_count.h"
 #include "reprise/hooks/storage/memory_layout.h"
 
 namespace reprise::engine_internal {
@@ -22,7 +24,7 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 
 // Returns whether the memory of `kept` is freed with it.
 bool is_sole_owner(const at::Tensor& kept) {
-  return kept.use_count() == 1 && kept.storage().use_count() == 1;
+  return hooks_internal::owner_count(kept) == 1 && hooks_internal::storage_owner_count(kept) == 1;
 }
 
 }  // namespace
@@ -39,7 +41,7 @@ void Frame::note_supplied(SlotId slot, const at::Tensor& tensor, const Request& 
   const bool is_kept = !is_outside && record_.slots[slot].input_group == 0 &&
                        (is_of_group || recomputation_->keeps_supplied());
   const bool is_noted = is_kept || is_of_group || (is_shared && !is_outside);
-  if (!is_noted || !hooks_internal::is_dense(tensor)) {
+  if (!is_noted || !hooks_internal::is_dense(tensor) || is_of_language(tensor)) {
     return;
   }
   Supplied supplied{.tensor = WeakAlias(tensor),
@@ -68,6 +70,18 @@ void Frame::take_supplied(Session& session, Session::Dropped& dropped) {
       session.fill(slot, {std::move(tensor), supplied.version}, dropped);
     }
   }
+}
+
+HeldValues Frame::held() {
+  HeldValues held;
+  const MutexLock lock(mutex_);
+  recomputation_->append_held(held);
+  for (const auto& [slot, supplied] : supplied_) {
+    if (supplied.kept.defined()) {
+      held.push_back({.tensor = supplied.kept, .stored = nullptr, .why = "recomputed", .op = {}});
+    }
+  }
+  return held;
 }
 
 void Frame::forget_supplied(SlotId slot, Session::Dropped& dropped) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Code of a framework that runs within regions and is no part of them: it compiles functions, or
-// gathers sharded parameters. For a binding to another language to mark.
+// Code of a framework that runs within regions and is no part of them: it gathers sharded
+// parameters. For a binding to another language to mark.
 //
 // Thread-safety: a guard affects the calling thread; set_refillable() is safe to call on any.
 #ifndef REPRISE_ENGINE_REGION_FRAMEWORK_CODE_H_

@@ -40,6 +40,19 @@ std::int64_t end_of(const Geometry& geometry) {
   return end;
 }
 
+const char* why_given(const Tape::Given& given) {
+  switch (given.why) {
+    case Tape::Given::Why::kPolicy:
+      return "saved";
+    case Tape::Given::Why::kOutOfSight:
+      return "cannot be computed again";
+    case Tape::Given::Why::kCopied:
+      return "copied before a write";
+    default:
+      return "input";
+  }
+}
+
 bool has_elements(const Geometry& geometry) {
   return std::find(geometry.sizes.begin(), geometry.sizes.end(), 0) == geometry.sizes.end();
 }
@@ -108,8 +121,30 @@ at::Tensor Tape::Refilled::now() const {
   return is_as_it_was ? tensor : at::Tensor();
 }
 
+void append_given(const decltype(Tape::given)& values, const Tape& tape, HeldValues& held) {
+  for (const TapeValueId value : sorted_keys(values)) {
+    const Tape::Given& given = values.at(value);
+    const std::size_t first = held.size();
+    if (given.input) {
+      append_held(*given.input, why_given(given), held);
+    } else if (given.parameter.defined()) {
+      held.push_back({.tensor = given.parameter, .stored = nullptr, .why = "input", .op = {}});
+    } else {
+      append_held(given.kept, why_given(given), held);
+    }
+    const TapeOperatorId op = tape.values.contains(value) ? tape.values[value].op : Tape::kNone;
+    if (op != Tape::kNone && held.size() > first) {
+      held.back().op = c10::toString(tape.operators[op].op.operator_name());
+    }
+  }
+}
+
 std::string describe_loss(const Tape::Given& given) {
   const at::Tensor& tensor = given.kept.alias;
+  if (given.kept.is_written_as_part()) {
+    return c10::str("a part of a tensor that was read at version ", given.kept.whole_version,
+                    ", now at version ", given.kept.whole.current_version());
+  }
   return c10::str(TensorMetadata(tensor).to_string(), ", read at version ", given.kept.version,
                   ", now at version ", version_of(tensor));
 }

@@ -19,6 +19,14 @@
 // the CPU; elsewhere only memory that was freed and gathered again is read in place. No slot over
 // memory that its owner has freed is filled before it is asked for: its owner may have gathered it
 // again by then.
+//
+// Note [Assembled tensors]: a tensor of a class of the embedding language (DTensor, a jagged
+// tensor) has its elements in other tensors. The tape has the operators that its class runs on
+// these: where an operator on such a tensor is intercepted, its own are intercepted in its place.
+// What autograd saves is the tensor itself: for each such slot, an operator without a kernel makes
+// the tensor of the values that the region has made of its parts. The other parts stay in it as
+// they are: by a table of integers, as the offsets of a jagged tensor, a class knows which tensors
+// have one shape.
 #ifndef REPRISE_ENGINE_TAPE_TAPE_H_
 #define REPRISE_ENGINE_TAPE_TAPE_H_
 
@@ -41,6 +49,7 @@
 #include "reprise/base/ids/strong_id.h"
 #include "reprise/engine/ambient/compute_modes.h"
 #include "reprise/engine/checks/slot_id.h"
+#include "reprise/engine/kept/held_value.h"
 #include "reprise/engine/kept/kept_result.h"
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/kept/weak_alias.h"
@@ -138,6 +147,7 @@ class Tape {
     bool is_asked : 1 = false;     // the policy was asked
     bool is_hidden : 1 = false;    // under a PolicyBypassGuard
     bool runs_once : 1 = false;    // of planned tapes: see refillable_memory.h
+    bool is_assembly : 1 = false;  // see Note [Assembled tensors]
     bool is_forced = false;        // by must_save() or must_recompute()
     float seconds = 0;             // if known, of planned tapes
     std::int64_t bytes = 0;        // likewise, that it has allocated at once
@@ -230,10 +240,21 @@ class Tape {
     }
   }
 
+  // Calls `visitor` with the value of a slot, or those of the parts of an assembled tensor.
+  void for_each_value_of(const Tensor& slot, const auto& visitor) const {
+    const TapeOperatorId op = slot.value == kNone ? TapeOperatorId() : values[slot.value].op;
+    if (op != kNone && operators[op].is_assembly) {
+      for_each_use(operators[op], visitor);
+    } else if (slot.value != kNone) {
+      visitor(slot.value);
+    }
+  }
+
   // Returns the size of everything but the tape inputs, including the use counts.
   std::size_t bytes() const;
 
-  bool has_required = false;  // operators
+  bool has_required = false;   // operators
+  bool has_assembled = false;  // tensors
 
   // Retained values that are modified in place after forward are recomputed.
   bool allow_mutation = false;
@@ -260,6 +281,9 @@ class Tape {
   absl::flat_hash_map<SlotId, KeptResult> held;
   std::uint32_t generation = 0;  // counts the changes of the operators' numbers
 };
+
+// Appends the values that are there without running an operator of the tape.
+void append_given(const decltype(Tape::given)& values, const Tape& tape, HeldValues& held);
 
 // Returns an error message: the metadata of a tensor from outside, as recorded and now.
 std::string describe_loss(const Tape::Given& given);

@@ -13,6 +13,7 @@
 
 #include "absl/hash/hash.h"
 #include "reprise/engine/operators/c10d_work.h"
+#include "reprise/engine/operators/custom_class.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -39,7 +40,8 @@ bool is_constant(const c10::IValue& value) {
                        [](const c10::IValue& element) { return is_constant(element); });
   }
   return value.isNone() || value.isScalar() || value.isBool() || value.isString() ||
-         value.isDevice() || value.isGenerator() || value.isStream() || is_of_c10d(value);
+         value.isDevice() || value.isGenerator() || value.isStream() || is_of_c10d(value) ||
+         is_of_classes_in(value, "reprise");  // code of another language
 }
 
 c10::IValue with_device_index(const c10::IValue& value) {

@@ -26,9 +26,12 @@ class PendingWrites {
 
   // The retained tensor of a tape input has been written: its new version is the expected one.
   void add_input(TapeValueId value) { inputs_.push_back(value); }
-  // The tensor is being written: its memory holds `after` instead of `before`.
-  void add(const at::Tensor& tensor, TapeValueId before, TapeValueId after, Transfer transfer) {
-    writes_.push_back({tensor, version_of(tensor), before, after, transfer});
+  // The tensor is being written: its memory holds `after` instead of `before`. whole: the tensor of
+  // which it is a part, where autograd counts the write; undefined if there is none.
+  void add(const at::Tensor& tensor, TapeValueId before, TapeValueId after, Transfer transfer,
+           const at::Tensor& whole = {}) {
+    const std::int64_t version = version_of(whole.defined() ? whole : tensor);
+    writes_.push_back({tensor, whole, version, before, after, transfer});
   }
 
   // The tensor is being reshaped, which counts a version.
@@ -36,8 +39,9 @@ class PendingWrites {
     reshaped_.emplace_back(tensor, value);
   }
 
-  // The operator has returned.
-  void settle();
+  // The operator has returned. is_part: the operator on the whole, in whose place it has run, has
+  // not: what it writes to parts of that is not settled yet.
+  void settle(bool is_part);
 
   // Slots of `from` hold the contents of `to`. For a write that autograd does not count (the noise
   // of rrelu): it saves a tensor before the operator writes to it, and means the contents after it.
@@ -46,11 +50,15 @@ class PendingWrites {
  private:
   struct Write {
     at::Tensor tensor;
-    std::int64_t version;  // before it
+    at::Tensor whole;
+    std::int64_t version;  // of that, or of the tensor, before it
     TapeValueId before;
     TapeValueId after;
     Transfer transfer;  // of the operator
   };
+  // The same with the slots of assembled tensors, of which `from` is a part.
+  void move_assembled(TapeValueId from, TapeValueId to);
+  void note_saved(TapeValueId value);
 
   Tape& tape_;
   TapeValues& values_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reprise/engine/tape_recording/tape_values.h"
+#include "reprise/hooks/seam/owner_count.h"
 #include "reprise/policies/checkpoint_policy.h"
 
 namespace reprise::engine_internal {
@@ -105,7 +106,7 @@ at::Tensor SavedFrontier::replaceable(TapeValueId value) const {
 bool SavedFrontier::is_settled(TapeValueId value, bool is_over) {
   if (const at::Tensor retained = replaceable(value); !retained.defined()) {
     return true;
-  } else if (!is_over && retained.storage().use_count() > 1) {
+  } else if (!is_over && hooks_internal::storage_owner_count(retained) > 1) {
     return false;
   }
   const Readers readers = std::move(readers_.at(value));

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/engine/watch/wrapped_memory.h"
@@ -63,8 +64,18 @@ bool is_whole_storage(const at::Tensor& tensor) {
 
 }  // namespace
 
-TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::Tensor& state) {
-  const bool is_storage = is_dense(tensor);
+bool TapeLookup::is_view_of_other(const at::Tensor& tensor) const {
+  const TapeValues::Memory* const known = values_.find(storage_id_of(tensor));
+  if (known == nullptr) {
+    return false;
+  }
+  const GeometryId geometry = values_[known->current].geometry;
+  return geometry == Tape::kNone || !tape_.geometries[geometry].is_of(tensor);
+}
+
+TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::Tensor& state,
+                                   const at::Tensor& whole) {
+  const bool is_storage = is_dense(tensor) && !(is_of_language(tensor) && is_view_of_other(tensor));
   const StorageId memory =
       is_storage ? storage_id_of(tensor) : static_cast<StorageId>(tensor.unsafeGetTensorImpl());
   const TapeValues::Memory* known = values_.find(memory);
@@ -90,7 +101,7 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
   }
   if (is_read(use) && use != Use::kSaved && info.sample == 0 &&
       tape_.values[value].op == Tape::kNone && !is_copied) {
-    note_sample(value, tensor);
+    note_sample(value, tensor, may_be_written_unseen(whole.defined() ? whole : tensor));
   }
   if (use == Use::kRead && (info.is_state || (copies_.of_refillable && is_outside))) {
     note_state_read(value, tensor);
@@ -98,9 +109,9 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
   return found;
 }
 
-void TapeLookup::note_sample(TapeValueId value, const at::Tensor& tensor) {
+void TapeLookup::note_sample(TapeValueId value, const at::Tensor& tensor, bool of_all_bytes) {
   TapeValues::Info& info = values_[value];
-  info.is_whole_sample = may_be_written_unseen(tensor);
+  info.is_whole_sample = of_all_bytes;
   info.sample = sample_of(tensor, info.is_whole_sample);
   if (Tape::Given* const given = values_.input(value)) {
     given->is_whole_sample = info.is_whole_sample;
@@ -156,7 +167,7 @@ TapeValueId TapeLookup::written_out_of_sight(TapeValueId was, StorageId memory,
 TapeValueId TapeLookup::replace(TapeValueId was, StorageId memory, const at::Tensor& tensor,
                                 Why why) {
   const TapeValueId now = values_.add_input(memory, tensor, why);
-  note_sample(now, tensor);
+  note_sample(now, tensor, may_be_written_unseen(tensor));
   if (values_[was].saved_at_version == version_of(tensor)) {
     pending_writes_.move_slots(was, now);
   }

@@ -66,8 +66,9 @@ class TapeLookup {
         pending_writes_(pending_writes),
         copies_(copies) {}
 
-  // state: of a tensor that is read; see OperatorInterceptor::state_before().
-  Found find(const at::Tensor& tensor, Use use, const at::Tensor& state);
+  // state: of a tensor that is read; see OperatorInterceptor::state_before(). whole: the tensor
+  // that it is a part of, see Note [Assembled tensors], or undefined.
+  Found find(const at::Tensor& tensor, Use use, const at::Tensor& state, const at::Tensor& whole);
   // Has replays receive a copy of the tensor's storage, or of `state`, if it is defined.
   void copy(Tape::Given& given, const at::Tensor& tensor, const at::Tensor& state);
 
@@ -90,8 +91,12 @@ class TapeLookup {
   // known: the memory, if the region has met it; otherwise null. Likewise below.
   TapeValueId value_of(StorageId memory, const at::Tensor& tensor, const TapeValues::Memory* known,
                        Use use);
-  // An operator reads the input: replays compare it.
-  void note_sample(TapeValueId value, const at::Tensor& tensor);
+  // Of a tensor of a class of the embedding language, a view lies in the memory of another one, but
+  // not its parts.
+  bool is_view_of_other(const at::Tensor& tensor) const;
+  // An operator reads the input: replays compare it. of_all_bytes: of those that may be written
+  // unseen.
+  void note_sample(TapeValueId value, const at::Tensor& tensor, bool of_all_bytes);
   // The owner of the memory may write to it or free it unseen: each state of it is copied.
   TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor, const at::Tensor& state,
                               const TapeValues::Memory* known);

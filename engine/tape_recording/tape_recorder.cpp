@@ -10,6 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/bypass.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/operator_traits.h"
@@ -85,8 +86,11 @@ TapeRecorder::TapeRecorder(Tape& tape, MemoryTable& memory, std::shared_ptr<Poli
 
 void TapeRecorder::intercept(const OperatorCall& call) {
   policy_region_.start_call();
-  note_versions();
+  note_versions(/*is_part=*/wholes_.depth > 0);
   const OperatorTraits& traits = call.traits;
+  if ((call.keys.has(c10::DispatchKey::Python) || wholes_.depth > 0) && run_parts(call)) {
+    return;
+  }
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
     run_next(call);
     return;
@@ -141,14 +145,15 @@ bool TapeRecorder::is_of_other_graph() const {
   return is_in_backward_inside(backward_) && !(c10::GradMode::is_enabled() && is_on_its_thread());
 }
 
-TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use,
-                                        const at::Tensor& state) {
+TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use, const at::Tensor& state,
+                                        const at::Tensor& whole) {
   const bool is_within = use == Use::kRead && !targets_now_.empty() &&
                          std::any_of(targets_now_.begin(), targets_now_.end(),
                                      [memory = TapeValues::key_of(tensor)](const Written& target) {
                                        return target.memory == memory;
                                      });
-  const TapeLookup::Found found = lookup_.find(tensor, is_within ? Use::kCopiedWithin : use, state);
+  const TapeLookup::Found found =
+      lookup_.find(tensor, is_within ? Use::kCopiedWithin : use, state, whole);
   if (found.is_first_read) {
     read_now_.push_back(found.tensor.value);
   }
@@ -161,14 +166,21 @@ TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use,
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor, bool is_input) {
   note_versions();
   read_now_.clear();
-  Tape::Tensor found = look_up(tensor, Use::kSaved).tensor;
+  const std::optional<Tape::Tensor> assembled =
+      is_of_language(tensor) ? assemble(tensor) : std::nullopt;
+  Tape::Tensor found = assembled ? *assembled : save(tensor);
   found.is_input = is_input;
+  saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
+  read_now_.clear();
+  return found;
+}
+
+Tape::Tensor TapeRecorder::save(const at::Tensor& tensor) {
+  const Tape::Tensor found = look_up(tensor, Use::kSaved).tensor;
   values_[found.value].saved_at_version = version_of(tensor);
   if (options_.retention->retains_saved(tensor)) {
     retain_saved(tensor, found.value);
   }
-  saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
-  read_now_.clear();
   return found;
 }
 
@@ -248,7 +260,11 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
   if (use == Use::kReadStatistics && options_.statistics != nullptr) {
     options_.statistics->note_read(tensor, TapeValues::copy_of(state.defined() ? state : tensor));
   }
-  const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state);
+  const at::Tensor whole = whole_of(tensor);
+  const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state, whole);
+  if (whole.defined()) {
+    note_whole(found.value, whole);
+  }
   memory.push_back(of_tensor);
   values_[found.value].is_statistics = false;
   const auto place = static_cast<std::uint32_t>(tape_.arguments.size()) - first_argument_now_;

@@ -91,6 +91,14 @@ class TapeRecorder final : public TapeWriter {
     return call.traits.overwrites ? Use::kOverwritten : Use::kChanged;
   }
 
+  // Of the outermost operator on tensors of classes of the embedding language that runs.
+  struct Wholes {
+    int depth = 0;  // with such operators inside
+    bool are_written = false;
+    std::vector<at::Tensor> arguments;
+    absl::flat_hash_map<StorageId, std::size_t> of_parts;  // among these
+  };
+
   // Arguments.
   // memory: of the tensors, to which these add. Return whether a replay can run the operator.
   bool encode_arguments(const OperatorCall& call, StorageIdList& memory);
@@ -101,10 +109,26 @@ class TapeRecorder final : public TapeWriter {
   std::uint8_t place_of_same(const OperatorCall& call, const at::Tensor& tensor,
                              const Tape::Tensor& recorded) const;
 
+  // Tensors of classes of the embedding language: see Note [Assembled tensors]. In
+  // tape_recorder_parts.cpp.
+  // Returns false for an operator to be recorded as any other; otherwise it has run.
+  bool run_parts(const OperatorCall& call);
+  void enter_whole(const OperatorCall& call, std::vector<at::Tensor> arguments);
+  // Returns the operator's argument that the tensor is a part of; undefined if there is none.
+  at::Tensor whole_of(const at::Tensor& tensor) const {
+    return wholes_.depth > 0 ? find_whole(tensor) : at::Tensor();
+  }
+  at::Tensor find_whole(const at::Tensor& tensor) const;
+  void note_whole(TapeValueId value, const at::Tensor& whole);
+  bool is_made_here(const at::Tensor& part) const;
+  std::optional<Tape::Tensor> assemble(const at::Tensor& tensor);
+
   // Storages and values.
   // state: see OperatorInterceptor::state_before().
   bool is_of_other_graph() const;
-  TapeLookup::Found look_up(const at::Tensor& tensor, Use use, const at::Tensor& state = {});
+  TapeLookup::Found look_up(const at::Tensor& tensor, Use use, const at::Tensor& state = {},
+                            const at::Tensor& whole = {});
+  Tape::Tensor save(const at::Tensor& tensor);
 
   // Operators.
   void run_next(const OperatorCall& call) { options_.retention->run(call, next(), lookup_.once()); }
@@ -149,6 +173,7 @@ class TapeRecorder final : public TapeWriter {
   std::uint32_t first_argument_now_ = 0;
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
+  Wholes wholes_;
 };
 
 }  // namespace reprise::engine_internal

@@ -114,7 +114,8 @@ void TapeRecorder::note_lost(const Written& write) {
 void TapeRecorder::note_writes(const OperatorCall& call, const std::vector<Written>& written,
                                bool is_run_again) {
   for (const Written& write : written) {
-    pending_writes_.add(write.tensor, write.before, tape_.values.next_id(), call.traits.transfer);
+    pending_writes_.add(write.tensor, write.before, tape_.values.next_id(), call.traits.transfer,
+                        whole_of(write.tensor));
     if (!call.traits.undeclared) {
       note_lost(write);
     }

@@ -47,7 +47,7 @@ TapeValueId TapeValues::add(StorageId memory, const at::Tensor& tensor, Tape::Va
                             bool is_outside) {
   const TapeValueId id = tape_.values.next_id();
   tape_.values.push_back(value);
-  const bool is_storage = is_dense(tensor);
+  const bool is_storage = is_dense(tensor) && memory == storage_id_of(tensor);
   info_.push_back({.geometry = is_storage ? tables_.geometry_of(tensor) : GeometryId(),
                    .bytes = is_storage ? static_cast<std::int64_t>(tensor.storage().nbytes()) : 0});
   MemoryId number = memory_.find(memory);
@@ -106,6 +106,20 @@ TapeValueId TapeValues::add_unset(const at::Tensor& tensor) {
                    .geometry = given.geometry,
                    .bytes = static_cast<std::int64_t>(tensor.storage().nbytes())});
   tape_.given.emplace(id, std::move(given));
+  return id;
+}
+
+TapeValueId TapeValues::add_assembled(Tape::Operator op) {
+  constexpr std::uint8_t kNever = 255;  // its parts may
+  const TapeValueId id = tape_.values.next_id();
+  tape_.values.push_back({.op = tape_.operators.next_id(), .retained_from = kNever});
+  info_.emplace_back().may_keep = false;
+  op.first_made = static_cast<std::uint32_t>(tape_.made.size());
+  tape_.made.push_back({id, GeometryId(), 0});
+  op.end_made = op.first_made + 1;
+  op.first_write = op.end_write = static_cast<std::uint32_t>(tape_.writes.size());
+  tape_.operators.push_back(op);
+  tape_.has_assembled = true;
   return id;
 }
 

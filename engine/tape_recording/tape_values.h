@@ -121,6 +121,9 @@ class TapeValues {
   void add_supplied(const Tape::Tensor& place, const at::Tensor& tensor);
   // Adds memory of this size and dtype that an operator is about to fill.
   TapeValueId add_unset(const at::Tensor& tensor);
+  // Adds the value of the operator `op`, which is complete but for that, and the operator: see Note
+  // [Assembled tensors].
+  TapeValueId add_assembled(Tape::Operator op);
   // The operator that made the value has filled all of the tensor's storage.
   void note_refilled(TapeValueId value, const at::Tensor& tensor);
   // The operator has returned, and autograd has counted its write.

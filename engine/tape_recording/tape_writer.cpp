@@ -37,9 +37,9 @@ TapeWriter::TapeWriter(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> 
   values_.reserve(tape_.values.capacity());
 }
 
-void TapeWriter::note_versions() {
+void TapeWriter::note_versions(bool is_part) {
   settle();
-  pending_writes_.settle();
+  pending_writes_.settle(is_part);
   values_.advance_frontier(/*is_over=*/false);
 }
 

@@ -63,8 +63,9 @@ class TapeWriter : public ChainedInterceptor, public DecisionTarget {
     bool follows = true;       // a retained result is retained as of after the write
   };
 
-  // The last operator has returned, and autograd has counted its writes.
-  void note_versions();
+  // The last operator has returned, and autograd has counted its writes. is_part: see
+  // PendingWrites.
+  void note_versions(bool is_part = false);
   // Forward has ended, and the tape has all operators.
   void end_recording();
   // The tape has seen each write of the region, so an unknown version has been counted without a

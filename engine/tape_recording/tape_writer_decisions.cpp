@@ -2,6 +2,9 @@
 // Copyright 2026 The Reprise Authors
 //
 // The decisions of a policy, and of the region's code, applied to a tape.
+#include <vector>
+
+#include "reprise/engine/embedding/embedding_language.h"
 #include "reprise/engine/operators/operator_traits.h"
 #include "reprise/engine/tape_recording/tape_writer.h"
 
@@ -9,6 +12,15 @@ namespace reprise::engine_internal {
 namespace {
 
 using Why = Tape::Given::Why;
+
+// Of a class of the embedding language: see Note [Assembled tensors].
+std::vector<at::Tensor> parts_of(const at::Tensor& tensor) {
+  std::vector<at::Tensor> parts;
+  if (is_of_language(tensor) && !append_parts(tensor, parts)) {
+    parts.clear();
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -66,7 +78,11 @@ void TapeWriter::decide_last(const PolicyAnswer& answer, c10::ArrayRef<c10::IVal
 bool TapeWriter::keep_value(const at::Tensor& tensor, const PolicyAnswer& answer) {
   const auto creator = decision_of_creator(tensor);
   if (!creator) {
-    return true;
+    bool is_kept = true;
+    for (const at::Tensor& part : parts_of(tensor)) {
+      is_kept = keep_value(part, answer) && is_kept;
+    }
+    return is_kept;
   }
   const TapeValues::Memory& memory = *values_.find(TapeValues::key_of(tensor));
   const TapeValueId value = memory.current;
@@ -86,6 +102,10 @@ void TapeWriter::recompute_value(const at::Tensor& tensor, CheckpointPolicy deci
   if (const auto creator = decision_of_creator(tensor)) {
     values_.forget(values_.current(TapeValues::key_of(tensor)));
     *creator->decision = decision;
+    return;
+  }
+  for (const at::Tensor& part : parts_of(tensor)) {
+    recompute_value(part, decision);
   }
 }
 

@@ -8,6 +8,9 @@
 #include <queue>
 #include <utility>
 
+#include "reprise/engine/embedding/embedding_language.h"
+#include "reprise/hooks/seam/owner_count.h"
+
 namespace reprise::engine_internal {
 namespace {
 
@@ -26,12 +29,12 @@ bool own_their_storage(const absl::InlinedVector<at::Tensor*, 2>& tensors) {
     const auto owners = *std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor* each) {
       return each->unsafeGetTensorImpl() == impls[i];
     });
-    if (owners->use_count() != same) {
+    if (hooks_internal::owner_count(*owners) != same) {
       return false;
     }
     i += same;
   }
-  return tensors.front()->storage().use_count() == distinct;
+  return hooks_internal::storage_owner_count(*tensors.front()) == distinct;
 }
 
 }  // namespace
@@ -66,7 +69,7 @@ TapeEviction::Holdings& TapeEviction::holdings_of(TapeValueId value) {
 }
 
 void TapeEviction::add(TapeValueId value, at::Tensor& tensor) {
-  if (tensor.has_storage()) {
+  if (tensor.has_storage() && !is_of_language(tensor)) {
     holdings_of(value).tensors.push_back(&tensor);
   } else {
     pin(value);

@@ -178,14 +178,19 @@ class TapeRecomputation final : public Recomputation {
   std::unique_ptr<ReleasedValues> drop_slots(std::span<const SlotId> slots) override;
 
   void note_read(SlotId slot) override {
-    if (tape_.slots[slot].value != Tape::kNone) {
-      options_.retention->note_read(tape_.slots[slot].value);
-    }
+    tape_.for_each_value_of(tape_.slots[slot],
+                            [this](TapeValueId value) { options_.retention->note_read(value); });
   }
   std::vector<at::Tensor> evict(std::int64_t bytes, c10::Device device,
                                 std::span<const SessionHoldings> sessions) override;
 
   std::span<const RegionInput> inputs() const override { return {}; }
+  void append_held(HeldValues& held) const override {
+    append_given(tape_.given, tape_, held);
+    for (const auto& [slot, result] : tape_.held) {
+      engine_internal::append_held(result, "saved on another thread", held);
+    }
+  }
 
   bool has_stored() const override {
     return std::any_of(tape_.given.begin(), tape_.given.end(),
@@ -214,7 +219,9 @@ class TapeRecomputation final : public Recomputation {
     std::map<std::uint64_t, std::vector<TapeValueId>, std::greater<>> reads;
     for (const SlotId slot : tape_.slots.ids()) {
       if (alive[slot] && tape_.slots[slot].value != Tape::kNone) {
-        reads[record_.slots[slot].saved.node_number()].push_back(tape_.slots[slot].value);
+        auto& values = reads[record_.slots[slot].saved.node_number()];
+        tape_.for_each_value_of(tape_.slots[slot],
+                                [&values](TapeValueId value) { values.push_back(value); });
       }
     }
     TapeRetention::ReadsOfNodes nodes;

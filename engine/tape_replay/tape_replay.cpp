@@ -12,6 +12,7 @@
 #include "reprise/engine/ambient/boundary.h"
 #include "reprise/engine/ambient/recomputing_scope.h"
 #include "reprise/engine/errors.h"
+#include "reprise/engine/operators/assembly_operator.h"
 #include "reprise/engine/operators/c10d_work.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/engine/operators/storage_id.h"
@@ -254,7 +255,9 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
     --work_[value].pass_uses;
     work_[value].uses -= work_[value].uses > 0 && !runs_again ? 1 : 0;
   });
-  retention_.before_recomputed(op);
+  if (!op.is_assembly) {
+    retention_.before_recomputed(op);
+  }
   prepare_writes(op);
   torch::jit::Stack stack = std::move(stack_);
   push_arguments(op, stack);
@@ -262,7 +265,9 @@ void TapeReplay::run(TapeOperatorId index, Wants wants) {
   if (draw != nullptr) {
     draw->before.restore();
   }
-  {
+  if (op.is_assembly) {
+    run_assembly(stack);
+  } else {
     const TapeContextGuard context(tape_, tape_.contexts[op.context]);
     // LibTorch returns out= arguments by reference, and pushes them after releasing its own.
     const torch::jit::Stack held = op.end_write > op.first_write ? stack : torch::jit::Stack();

@@ -189,6 +189,9 @@ at::Tensor TapeReplay::load_tensor(Tape::Given& given) const {
     if (change && !may_change) {
       fail_mutated(c10::str("a tensor from outside the region, ", *change));
     }
+    if (given.kept.is_written_as_part() && given.input->is_original(tensor) && !may_change) {
+      fail_mutated(c10::str("a tensor from outside the region, ", describe_loss(given)));
+    }
     return tensor;
   }
   const KeptResult& kept = given.kept;

@@ -14,6 +14,7 @@
 #include "reprise/engine/errors.h"
 #include "reprise/engine/operators/storage_id.h"
 #include "reprise/engine/tape_replay/tape_replay.h"
+#include "reprise/hooks/seam/owner_count.h"
 
 namespace reprise::engine_internal {
 namespace {
@@ -33,8 +34,8 @@ void TapeReplay::prepare_writes(const Tape::Operator& op) {
     const bool is_unset = given != tape_.given.end() && given->second.why == Why::kUnset;
     const bool is_shared = !is_unset && (is_available(before) || is_used_later(before));
     Base base = base_of(before);
-    const bool may_be_written =
-        !is_shared && base.tensor.has_storage() && base.tensor.storage().use_count() == 1;
+    const bool may_be_written = !is_shared && base.tensor.has_storage() &&
+                                hooks_internal::storage_owner_count(base.tensor) == 1;
     if (may_be_written) {
       work_[before].base = {};
     } else if (op.transfer != Transfer::kWait) {
@@ -101,7 +102,7 @@ void TapeReplay::take_results(TapeOperatorId index, const torch::jit::Stack& sta
         return;
       }
       const Tape::Made& made = tape_.made[next++];
-      if (!tape_.geometries[made.geometry].is_of(tensor)) {
+      if (made.geometry != Tape::kNone && !tape_.geometries[made.geometry].is_of(tensor)) {
         throw DeterminismError(c10::str(
             "[checkpoint] region '", record_.name, "': ", describe_operator(index), " gives ",
             TensorMetadata(tensor).to_string(), " in the recomputation, and gave another shape, ",

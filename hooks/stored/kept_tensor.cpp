@@ -21,6 +21,11 @@ at::Tensor KeptTensor::get() {
 
 std::int64_t KeptTensor::device_bytes() const { return memory_bytes(alias_); }
 
+at::Tensor kept_alias(const StoredTensor& stored) {
+  const auto* const kept = dynamic_cast<const KeptTensor*>(&stored);
+  return kept == nullptr ? at::Tensor() : kept->alias();
+}
+
 void check_version(const at::Tensor& tensor, std::int64_t version) {
   TORCH_CHECK(version_of(tensor) == version,
               "[stores] a tensor needed for gradient computation has been modified by an inplace "

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
 
 namespace reprise::hooks_internal {
@@ -21,12 +22,16 @@ class KeptTensor final : public StoredTensor {
   // Throws c10::Error, with autograd's message, if the tensor was modified in place since.
   at::Tensor get() override;
   [[nodiscard]] std::int64_t device_bytes() const override;
+  const at::Tensor& alias() const { return alias_; }
 
  private:
   at::Tensor alias_;
   std::int64_t version_;
   bool requires_grad_;
 };
+
+// Returns the tensor that `stored` keeps where it is; an undefined one if it keeps none.
+REPRISE_API at::Tensor kept_alias(const StoredTensor& stored);
 
 // Throws c10::Error, with autograd's message, unless the tensor is at this version.
 void check_version(const at::Tensor& tensor, std::int64_t version);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace reprise::planner_internal {
 namespace {
@@ -54,10 +55,13 @@ class Scheduler {
     }
   }
 
-  std::vector<RegionId> schedule(std::int64_t checkpoints) {
-    pending_.push_back({0, size_, checkpoints + 1, true});
+  std::vector<RegionId> schedule(const std::vector<BinomialStretch>& stretches) {
+    for (const BinomialStretch& stretch : stretches) {
+      since_[stretch.begin] = stretch.begin == 0 ? 0 : size_;
+    }
+    pending_ = stretches;
     while (!pending_.empty()) {
-      const Stretch stretch = pending_.back();
+      const BinomialStretch stretch = pending_.back();
       pending_.pop_back();
       split(stretch);
     }
@@ -65,14 +69,7 @@ class Scheduler {
   }
 
  private:
-  struct Stretch {
-    RegionId begin;
-    RegionId end;
-    std::int64_t checkpoints;  // with that of its beginning
-    bool is_forward;           // forward is the sweep over it
-  };
-
-  void split(const Stretch& stretch) {
+  void split(const BinomialStretch& stretch) {
     if (stretch.end - stretch.begin < 2 || stretch.checkpoints < 2) {
       return;
     }
@@ -87,7 +84,7 @@ class Scheduler {
     pending_.push_back({stretch.begin, at, stretch.checkpoints, false});
   }
 
-  RegionId middle(const Stretch& stretch) const {
+  RegionId middle(const BinomialStretch& stretch) const {
     const std::int64_t regions = stretch.end - stretch.begin;
     const auto part = static_cast<double>(regions_in_front(regions, stretch.checkpoints)) /
                       static_cast<double>(regions);
@@ -101,7 +98,7 @@ class Scheduler {
   }
 
   // Returns none if there is none inside the stretch.
-  RegionId nearest_kept(const Stretch& stretch, RegionId ideal) const {
+  RegionId nearest_kept(const BinomialStretch& stretch, RegionId ideal) const {
     const RegionId before = last_kept_[ideal];
     RegionId after = ideal;
     while (after < stretch.end && !chain_.may_be_kept[after]) {
@@ -120,17 +117,40 @@ class Scheduler {
   std::vector<RegionId> since_;
   std::vector<double> seconds_before_{0};
   std::vector<RegionId> last_kept_;  // by region: the last one up to it that may be kept
-  std::vector<Stretch> pending_;
+  std::vector<BinomialStretch> pending_;
 };
 
 }  // namespace
 
+std::vector<RegionId> binomial_schedule(const BinomialChain& chain,
+                                        const std::vector<BinomialStretch>& stretches) {
+  return Scheduler(chain).schedule(stretches);
+}
+
 std::vector<RegionId> binomial_schedule(const BinomialChain& chain, std::int64_t checkpoints) {
-  return Scheduler(chain).schedule(checkpoints);
+  const auto regions = static_cast<RegionId>(chain.seconds.size());
+  return binomial_schedule(chain, {{0, regions, checkpoints + 1, true}});
 }
 
 std::int64_t sweeps_of_chain(std::int64_t regions, std::int64_t checkpoints) {
   return repeats_of(regions, checkpoints + 1);
+}
+
+// One region more is swept over as often as any of the stretch.
+std::vector<double> swept_regions(std::int64_t regions, std::int64_t checkpoints,
+                                  std::int64_t most_sweeps) {
+  std::vector<double> swept(regions + 1);
+  std::int64_t sweeps = 0;
+  std::int64_t reversed = 1;  // with that many sweeps
+  for (std::int64_t size = 2; size <= regions; ++size) {
+    if (size > reversed) {
+      ++sweeps;
+      reversed = binomial(checkpoints + sweeps, checkpoints, regions + 1);
+    }
+    swept[size] = sweeps <= most_sweeps ? swept[size - 1] + static_cast<double>(sweeps)
+                                        : std::numeric_limits<double>::infinity();
+  }
+  return swept;
 }
 
 }  // namespace reprise::planner_internal

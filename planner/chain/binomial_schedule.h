@@ -25,13 +25,30 @@ struct BinomialChain {
   std::vector<bool> may_be_kept;
 };
 
+// Regions that are reversed with so many checkpoints, that of the first one's input included.
+struct BinomialStretch {
+  RegionId begin = 0;
+  RegionId end = 0;
+  std::int64_t checkpoints = 0;
+  bool is_forward = false;  // forward is the sweep over it
+};
+
 // Returns, by region, the one from which on its inputs are kept, once backward has come to it; the
-// number of regions: from forward on. checkpoints: besides the inputs of the first region. Time:
-// linear in the regions.
+// number of regions: from forward on. The stretches follow each other. Time: linear in the regions.
+std::vector<RegionId> binomial_schedule(const BinomialChain& chain,
+                                        const std::vector<BinomialStretch>& stretches);
+
+// The same of the whole chain. checkpoints: besides the inputs of the first region.
 std::vector<RegionId> binomial_schedule(const BinomialChain& chain, std::int64_t checkpoints);
 
 // Returns how often the schedule sweeps over a region at most, of so many equal ones.
 std::int64_t sweeps_of_chain(std::int64_t regions, std::int64_t checkpoints);
+
+// Returns, by number of equal regions up to `regions`, how many are swept over if all sweeps are
+// repetitions; infinity if one is swept over more than `most_sweeps` times. checkpoints: one or
+// more, with that of the first region.
+std::vector<double> swept_regions(std::int64_t regions, std::int64_t checkpoints,
+                                  std::int64_t most_sweeps);
 
 }  // namespace reprise::planner_internal
 

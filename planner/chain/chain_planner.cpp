@@ -3,10 +3,13 @@
 #include "reprise/planner/chain/chain_planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <utility>
 
+#include "reprise/planner/chain/input_copies.h"
 #include "reprise/planner/chain/plan_builder.h"
 #include "reprise/planner/chain/stages.h"
 
@@ -21,14 +24,16 @@ constexpr std::int32_t kReach = 32;
 constexpr std::int32_t kMostTableEntries = 1 << 24;
 constexpr std::int32_t kLeastQuickReach = 16;
 constexpr std::int32_t kMostQuickStretches = 1 << 14;
-constexpr std::int32_t kMostLongRegions = 1 << 20;      // of binomial checkpoints
-constexpr std::int64_t kMostSweptRegions = 20'000'000;  // of a long chain
+constexpr std::int32_t kMostLongRegions = 1 << 20;  // of binomial checkpoints
 
 // Memory that plans are made for, in parts of what the budget leaves: the programme's figures are
 // estimates, too high or too low.
 constexpr int kMostPercent = 120;
 constexpr int kLeastPercent = 50;
 constexpr int kPercentStep = 5;
+
+// Of a second of copies beside the computation, in seconds: what is late costs time, and no other.
+constexpr double kOverlappedPrice = 0.3;
 
 std::int64_t percent_of(std::int64_t bytes, int percent) {
   return bytes / 100 * percent + bytes % 100 * percent / 100;
@@ -71,8 +76,11 @@ RegionChain cut_finely(const Trace& trace, const TraceFacts& facts, std::int32_t
 
 ChainPlanner::ChainPlanner(const planner::Simulator& simulator, const TraceFacts& facts,
                            bool is_quick)
-    : trace_(simulator.trace()), facts_(facts), is_quick_(is_quick) {
-  add_long_chain(cut_finely(trace_, facts_, kMostLongRegions));
+    : simulator_(simulator), trace_(simulator.trace()), facts_(facts), is_quick_(is_quick) {
+  RegionChain chain = cut_finely(trace_, facts_, kMostLongRegions);
+  if (chain.regions.size() > kMostRegions) {
+    long_.emplace(simulator, facts, std::move(chain));
+  }
 }
 
 // Many small regions and few large ones; values that cross many regions are pinned, or not.
@@ -100,74 +108,47 @@ void ChainPlanner::add_candidate(RegionChain chain) {
   if (chain.regions.size() < 2 || std::any_of(candidates_.begin(), candidates_.end(), is_same)) {
     return;
   }
-  candidates_.push_back(make_candidate(std::move(chain), kSlots, kMostRegions));
+  append(std::move(chain), kSlots, kMostRegions, candidates_);
 }
 
-ChainPlanner::Candidate ChainPlanner::make_candidate(RegionChain chain, std::int32_t slots,
-                                                     std::int32_t reach) const {
+void ChainPlanner::append(RegionChain chain, std::int32_t slots, std::int32_t reach,
+                          std::vector<Candidate>& candidates) const {
   const AmbientMemory ambient(trace_, facts_, chain);
   std::vector<Stage> stages = make_stages(trace_, chain, ambient);
-  return {.chain = std::move(chain),
-          .base_bytes = ambient.base,
-          .stages = std::move(stages),
-          .slots = slots,
-          .reach = reach,
-          .programs = {}};
+  candidates.push_back({.chain = std::move(chain),
+                        .base_bytes = ambient.base,
+                        .stages = std::move(stages),
+                        .slots = slots,
+                        .reach = reach,
+                        .programs = {}});
+  Candidate with_stores = candidates.back();
+  add_stores(with_stores);
+  if (std::any_of(with_stores.stages.begin(), with_stores.stages.end(),
+                  [](const Stage& stage) { return stage.store != kNone; })) {
+    candidates.push_back(std::move(with_stores));
+  }
 }
 
-void ChainPlanner::add_long_chain(RegionChain chain) {
-  if (chain.regions.size() <= kMostRegions) {
-    return;
-  }
-  LongChain added{.chain = std::move(chain), .regions = {}, .base_bytes = 0, .input_bytes = 0};
-  for (const Region& region : added.chain.regions) {
-    double seconds = 0;
-    for (OperatorId op = region.begin; op < region.end; ++op) {
-      const planner::Operator& again = trace_.operators[op];
-      seconds += again.can_recompute ? again.seconds : 0.0;
+// By stage the fastest store that has room for the inputs of all stages.
+void ChainPlanner::add_stores(Candidate& candidate) const {
+  for (int store = 0; store < static_cast<int>(simulator_.stores().size()); ++store) {
+    const InputCopies copies(simulator_, candidate.chain, store);
+    const double all = std::accumulate(copies.bytes.begin(), copies.bytes.end(), 0.0);
+    if (all > static_cast<double>(simulator_.stores()[store].capacity_bytes)) {
+      continue;
     }
-    added.regions.seconds.push_back(seconds);
-    added.regions.may_be_kept.push_back(
-        std::none_of(region.inputs.begin(), region.inputs.end(),
-                     [&](ValueId value) { return trace_.values[value].is_evicted; }));
-    for (const ValueId value : region.inputs) {
-      added.input_bytes += trace_.values[value].bytes;
-    }
-  }
-  const auto regions = static_cast<std::int64_t>(added.chain.regions.size());
-  added.input_bytes = std::max<std::int64_t>(1, added.input_bytes / regions);
-  added.base_bytes = AmbientMemory(trace_, facts_, added.chain).base;
-  long_ = std::move(added);
-}
-
-std::pair<std::int64_t, std::int64_t> ChainPlanner::checkpoints_of_long_chain(
-    std::int64_t peak_bytes) const {
-  if (!long_) {
-    return {0, -1};
-  }
-  const std::int64_t room = std::max<std::int64_t>(0, peak_bytes - long_->base_bytes);
-  const auto regions = static_cast<std::int64_t>(long_->chain.regions.size());
-  const std::int64_t most = std::min(room / long_->input_bytes, regions - 1);
-  // A plan can have a value made a limited number of times before it is retained.
-  const std::int64_t most_sweeps =
-      std::min<std::int64_t>(planner::Choice::kNever - 1, kMostSweptRegions / regions);
-  std::int64_t least = most;
-  while (least > 0 && sweeps_of_chain(regions, least - 1) <= most_sweeps) {
-    --least;
-  }
-  return {least, most};
-}
-
-Plan ChainPlanner::long_plan(std::int64_t checkpoints) const {
-  const RegionChain& chain = long_->chain;
-  const std::vector<RegionId> kept_since = binomial_schedule(long_->regions, checkpoints);
-  std::vector<RegionId> since = chain.region_of;
-  for (std::size_t region = 0; region < chain.regions.size(); ++region) {
-    for (const ValueId value : chain.regions[region].inputs) {
-      since[value] = std::max(since[value], kept_since[region]);
+    for (std::size_t i = 1; i < candidate.stages.size(); ++i) {
+      Stage& stage = candidate.stages[i];
+      const double seconds = (copies.is_overlapped ? kOverlappedPrice : 1.0) *
+                             (copies.put_seconds[i] + copies.get_seconds[i]);
+      const bool is_faster = stage.store == kNone || seconds < stage.copy_seconds;
+      if (is_faster && seconds < std::numeric_limits<double>::infinity() && copies.bytes[i] > 0) {
+        stage.store = store;
+        stage.copy_seconds = seconds;
+        stage.stored_input_bytes = static_cast<std::int64_t>(std::ceil(copies.retained_bytes[i]));
+      }
     }
   }
-  return build_plan_with_pinned(std::move(since), chain);
 }
 
 // Returns a power of 2, so that nearby budgets share a programme.
@@ -205,16 +186,22 @@ std::optional<ChainPlanner::Proposal> ChainPlanner::propose(Candidate& candidate
 
 void ChainPlanner::try_scaled_plans(std::int64_t peak_bytes,
                                     const std::function<bool(Plan)>& fits) {
-  if (!scaled_) {
+  if (scaled_.empty()) {
     RegionChain chain = cut_finely(trace_, facts_, kMostFineRegions);
     const auto [reach, slots] =
         effort_for(static_cast<std::int32_t>(chain.regions.size()), is_quick_);
-    scaled_ = make_candidate(std::move(chain), slots, reach);
+    const bool has_groups = static_cast<std::int64_t>(chain.regions.size()) < long_->regions();
+    append(std::move(chain), slots, reach, scaled_);
+    if (has_groups) {  // which a store serves less well than single regions
+      scaled_.erase(scaled_.begin() + 1, scaled_.end());
+    }
   }
-  for (int percent = kMostPercent; percent >= kLeastPercent; percent -= kPercentStep) {
-    std::optional<Proposal> proposal = propose(*scaled_, peak_bytes, percent);
-    if (!proposal || fits(std::move(proposal->plan))) {
-      return;
+  for (Candidate& candidate : scaled_) {
+    for (int percent = kMostPercent; percent >= kLeastPercent; percent -= kPercentStep) {
+      std::optional<Proposal> proposal = propose(candidate, peak_bytes, percent);
+      if (!proposal || fits(std::move(proposal->plan))) {
+        break;
+      }
     }
   }
 }
@@ -231,17 +218,13 @@ Plan ChainPlanner::plan_of(const ChainSchedule& schedule, const Candidate& candi
     keep(candidate.chain.regions[i].inputs, schedule.input_since[i]);
     keep(candidate.stages[i].options[schedule.option[i]].retained, schedule.option_since[i]);
   }
-  return build_plan_with_pinned(std::move(since), candidate.chain);
-}
-
-Plan ChainPlanner::build_plan_with_pinned(std::vector<RegionId> since,
-                                          const RegionChain& chain) const {
-  for (std::size_t value = 0; value < since.size(); ++value) {
-    if (chain.is_pinned[value]) {
-      since[value] = static_cast<RegionId>(chain.regions.size());
+  Plan plan = build_plan(trace_, facts_, candidate.chain, std::move(since));
+  for (std::size_t i = 0; i < candidate.stages.size(); ++i) {
+    if (schedule.is_input_stored[i]) {
+      put_inputs(plan, trace_, candidate.chain.regions[i], candidate.stages[i].store);
     }
   }
-  return build_plan(trace_, facts_, chain, since);
+  return plan;
 }
 
 std::vector<Plan> ChainPlanner::plans(std::int64_t peak_bytes) {

@@ -12,12 +12,11 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "reprise/planner/chain/ambient_memory.h"
-#include "reprise/planner/chain/binomial_schedule.h"
 #include "reprise/planner/chain/chain_program.h"
+#include "reprise/planner/chain/long_chain.h"
 #include "reprise/planner/chain/region_chain.h"
 #include "reprise/planner/plan.h"
 #include "reprise/planner/schedule/execution.h"
@@ -38,19 +37,12 @@ class ChainPlanner {
   // one call has worked out serves later ones for budgets of about the same size.
   std::vector<Plan> plans(std::int64_t peak_bytes);
 
-  // Whether the trace is a chain of too many regions for plans(), whose programme sees groups of
-  // them.
-  bool has_long_chain() const { return long_.has_value(); }
+  // Returns the trace as a chain if it has too many regions for plans(), whose programme sees
+  // groups of them; null otherwise.
+  const LongChain* long_chain() const { return long_ ? &*long_ : nullptr; }
   // The trace has to be a long chain. Calls `fits` with plans of the programme at several scales
-  // for ever less memory, until that returns true.
+  // for ever less memory, until that returns true; without stores, then with them.
   void try_scaled_plans(std::int64_t peak_bytes, const std::function<bool(Plan)>& fits);
-  // Returns the range of the numbers of checkpoints to try with long_plan(); an empty one if the
-  // trace is no long chain. With more there is no room, with fewer a step would take too long to be
-  // of use.
-  std::pair<std::int64_t, std::int64_t> checkpoints_of_long_chain(std::int64_t peak_bytes) const;
-  // The trace has to be a long chain. Returns the bytes of a region's inputs, on average.
-  std::int64_t checkpoint_bytes() const { return long_->input_bytes; }
-  Plan long_plan(std::int64_t checkpoints) const;
 
  private:
   // One way to cut the trace.
@@ -64,12 +56,6 @@ class ChainPlanner {
 
     std::int64_t slot_bytes(std::int64_t peak_bytes) const;
   };
-  struct LongChain {
-    RegionChain chain;
-    BinomialChain regions;
-    std::int64_t base_bytes;
-    std::int64_t input_bytes;  // of a region, on average
-  };
   struct Proposal {
     double seconds = 0;  // by the programme
     Plan plan;
@@ -77,22 +63,23 @@ class ChainPlanner {
 
   void add_candidates();
   void add_candidate(RegionChain chain);
-  Candidate make_candidate(RegionChain chain, std::int32_t slots, std::int32_t reach) const;
-  void add_long_chain(RegionChain chain);
+  // Appends the chain to `candidates`, and once more with stores for inputs if there are any.
+  void append(RegionChain chain, std::int32_t slots, std::int32_t reach,
+              std::vector<Candidate>& candidates) const;
+  void add_stores(Candidate& candidate) const;
   static const ChainProgram& program_for(Candidate& candidate, std::int64_t slot_bytes);
   // Returns the best for a part of what the budget leaves; none if that is too little.
   std::optional<Proposal> propose(Candidate& candidate, std::int64_t peak_bytes, int percent) const;
   Plan plan_of(const ChainSchedule& schedule, const Candidate& candidate) const;
-  // since: by value, see build_plan().
-  Plan build_plan_with_pinned(std::vector<RegionId> since, const RegionChain& chain) const;
 
+  const planner::Simulator& simulator_;
   const Trace& trace_;
   const TraceFacts& facts_;
   const bool is_quick_;
   bool has_candidates_ = false;
   std::vector<Candidate> candidates_;
   std::optional<LongChain> long_;
-  std::optional<Candidate> scaled_;  // of a long chain
+  std::vector<Candidate> scaled_;  // of a long chain
 };
 
 }  // namespace reprise::planner_internal

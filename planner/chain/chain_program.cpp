@@ -26,12 +26,17 @@ std::vector<std::int64_t> prices_of(const std::vector<Stage>& stages) {
   return prices;
 }
 
+bool has_stores(const std::vector<Stage>& stages) {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const Stage& stage) { return stage.store != planner::kNone; });
+}
+
 }  // namespace
 
 ChainProgram::ChainProgram(const std::vector<Stage>& stages, std::int64_t slot_bytes,
                            std::int32_t slots, std::int32_t reach)
     : stages_(stages),
-      stretches_(prices_of(stages), reach),
+      stretches_(prices_of(stages), reach, has_stores(stages)),
       slot_bytes_(slot_bytes),
       slots_(slots) {
   seconds_.assign((static_cast<std::size_t>(stretches_.rows()) + 1) * (slots_ + 1), kInfinite);
@@ -55,6 +60,16 @@ std::int64_t ChainProgram::slots_for_kept(std::int64_t bytes) const {
   return (bytes + slot_bytes_ / 2) / slot_bytes_;
 }
 
+// Of the first stage's input, when backward has come to it.
+std::int64_t ChainProgram::bytes_that_return(const Stretch& stretch) const {
+  const Stage& stage = stages_[stretch.s];
+  return stretch.is_input_stored ? stage.input_bytes - stage.stored_input_bytes : 0;
+}
+
+std::int64_t ChainProgram::bytes_kept(std::int32_t stage, bool is_stored) const {
+  return is_stored ? stages_[stage].stored_input_bytes : stages_[stage].input_bytes;
+}
+
 template <typename Visit>
 void ChainProgram::for_each_choice(const Stretch& stretch, const Visit& visit) const {
   const auto if_solved = [&](Choice choice) {
@@ -71,52 +86,80 @@ void ChainProgram::for_each_choice(const Stretch& stretch, const Visit& visit) c
 // option says, unless forward has swept over it.
 template <typename Visit>
 void ChainProgram::for_each_option(const Stretch& stretch, const Visit& visit) const {
-  const auto [s, t, is_in_forward] = stretch;
+  const std::int32_t s = stretch.s;
+  const std::int32_t t = stretch.t;
+  const bool is_in_forward = stretch.is_in_forward;
   const bool is_single = s == t;
   const std::int64_t resident = is_in_forward ? 0 : stages_[t].resident_bytes;
+  const std::int64_t returning = bytes_that_return(stretch);
   const std::vector<StageOption>& options = stages_[s].options;
   const std::size_t usable = is_single && !is_in_forward ? 1 : options.size();
   for (std::size_t k = is_single ? 0 : 1; k < usable; ++k) {
     const StageOption& option = options[k];
     const bool is_swept = is_in_forward || !is_single;
     const std::int64_t sweep_need =
-        is_in_forward ? option.forward_need : resident + option.sweep_need;
-    Choice choice{
-        .first = slots_for_need(std::max(option.backward_need, is_swept ? sweep_need : 0)),
-        .seconds = static_cast<float>(option.seconds),
-        .move = ~static_cast<std::int32_t>(k),
-        .right = {nothing()},
-        .left = {nothing()}};
-    if (!is_single) {
-      const std::int64_t kept = option.retained_bytes + stages_[s + 1].input_bytes;
-      choice.seconds =
-          static_cast<float>((is_in_forward ? 0.0 : stages_[s].sweep_seconds) + option.seconds);
-      choice.right = {row({s + 1, t, is_in_forward}), slots_for_kept(kept)};
+        is_in_forward ? option.forward_need + returning : resident + option.sweep_need;
+    Choice choice{.first = slots_for_need(
+                      std::max(option.backward_need + returning, is_swept ? sweep_need : 0)),
+                  .seconds = static_cast<float>(option.seconds),
+                  .move = ~static_cast<std::int32_t>(k),
+                  .right = {nothing()},
+                  .left = {nothing()}};
+    if (is_single) {
+      if (!is_in_forward || !option.retains_evicted) {
+        visit(choice);
+      }
+      continue;
     }
-    const bool needs_evicted =
-        option.retains_evicted || (!is_single && stages_[s + 1].is_input_evicted);
-    if (!is_in_forward || !needs_evicted) {
-      visit(choice);
-    }
+    choice.seconds += static_cast<float>(is_in_forward ? 0.0 : stages_[s].sweep_seconds);
+    for_each_place(stretch, s + 1, [&](bool is_stored, double copy_seconds, const float* right) {
+      if (!is_in_forward || !option.retains_evicted) {
+        Choice with_next = choice;
+        with_next.seconds += static_cast<float>(copy_seconds);
+        with_next.is_stored = is_stored;
+        with_next.right = {right,
+                           slots_for_kept(option.retained_bytes + bytes_kept(s + 1, is_stored))};
+        visit(with_next);
+      }
+    });
+  }
+}
+
+// Where the input of stage c can be: in memory, or, if forward keeps it, in its store.
+template <typename Visit>
+void ChainProgram::for_each_place(const Stretch& stretch, std::int32_t c,
+                                  const Visit& visit) const {
+  const bool is_in_forward = stretch.is_in_forward;
+  if (is_in_forward && stages_[c].is_input_evicted) {
+    return;
+  }
+  visit(false, 0.0, row({c, stretch.t, is_in_forward}));
+  if (is_in_forward && stages_[c].store != planner::kNone) {
+    visit(true, stages_[c].copy_seconds, row({c, stretch.t, true, true}));
   }
 }
 
 // The stages whose input is kept; in forward, none at all as well.
 template <typename Visit>
 void ChainProgram::for_each_kept(const Stretch& stretch, const Visit& visit) const {
-  const auto [s, t, is_in_forward] = stretch;
+  const std::int32_t s = stretch.s;
+  const std::int32_t t = stretch.t;
+  const bool is_in_forward = stretch.is_in_forward;
   const std::int64_t resident = is_in_forward ? 0 : stages_[t].resident_bytes;
+  const std::int64_t returning = slots_for_kept(bytes_that_return(stretch));
   const StageOption& first = stages_[s].options[0];
-  std::int64_t need = is_in_forward ? first.forward_need : resident + first.sweep_need;
+  std::int64_t need =
+      is_in_forward ? first.forward_need + bytes_that_return(stretch) : resident + first.sweep_need;
   double seconds = is_in_forward ? 0.0 : stages_[s].sweep_seconds;
   for (std::int32_t c = s + 1; c <= t; ++c) {
-    if (!is_in_forward || !stages_[c].is_input_evicted) {
+    for_each_place(stretch, c, [&](bool is_stored, double copy_seconds, const float* right) {
       visit({.first = slots_for_need(need),
-             .seconds = static_cast<float>(seconds),
+             .seconds = static_cast<float>(seconds + copy_seconds),
              .move = c,
-             .right = {row({c, t, is_in_forward}), slots_for_kept(stages_[c].input_bytes)},
-             .left = {row({s, c - 1})}});
-    }
+             .is_stored = is_stored,
+             .right = {right, slots_for_kept(bytes_kept(c, is_stored))},
+             .left = {row({s, c - 1}), returning}});
+    });
     need = std::max(need, is_in_forward ? stages_[c].passed_in_forward_need
                                         : resident + stages_[c].passed_need);
     seconds += is_in_forward ? 0.0 : stages_[c].sweep_seconds;
@@ -124,7 +167,7 @@ void ChainProgram::for_each_kept(const Stretch& stretch, const Visit& visit) con
   if (is_in_forward) {
     visit({.first = slots_for_need(need),
            .move = kSweepAgain,
-           .right = {row({s, t})},
+           .right = {row({s, t}), returning},
            .left = {nothing()}});
   }
 }
@@ -144,9 +187,9 @@ void ChainProgram::solve(const Stretch& stretch) {
 }
 
 // Found again rather than kept: the tables are half as large.
-std::int32_t ChainProgram::best_move(const Stretch& stretch, std::int64_t slots) const {
+ChainProgram::Choice ChainProgram::best_choice(const Stretch& stretch, std::int64_t slots) const {
   float best = kInfinite;
-  std::int32_t move = 0;
+  Choice found;
   for_each_choice(stretch, [&](const Choice& choice) {
     if (slots < choice.first) {
       return;
@@ -155,39 +198,43 @@ std::int32_t ChainProgram::best_move(const Stretch& stretch, std::int64_t slots)
                           choice.left.seconds[slots - choice.left.shift];
     if (seconds < best) {
       best = seconds;
-      move = choice.move;
+      found = choice;
     }
   });
-  return move;
+  return found;
 }
 
 ChainSchedule ChainProgram::schedule(std::int32_t slots) const {
   ChainSchedule schedule;
   schedule.input_since.assign(stages_.size(), planner::kNone);
+  schedule.is_input_stored.assign(stages_.size(), false);
   schedule.option.assign(stages_.size(), 0);
   schedule.option_since.assign(stages_.size(), planner::kNone);
   std::vector<std::pair<Stretch, std::int64_t>> pending{{{0, last(), true}, slots}};
   while (!pending.empty()) {
     const auto [stretch, left] = pending.back();
     pending.pop_back();
-    const auto [s, t, is_in_forward] = stretch;
+    const std::int32_t s = stretch.s;
+    const std::int32_t t = stretch.t;
+    const bool is_in_forward = stretch.is_in_forward;
     const std::int32_t since = is_in_forward ? last() + 1 : t;
-    const std::int32_t move = best_move(stretch, left);
-    if (move == kSweepAgain) {
-      pending.push_back({{s, t}, left});
-    } else if (move >= 0) {
-      schedule.input_since[move] = since;
-      const std::int64_t kept = slots_for_kept(stages_[move].input_bytes);
-      pending.push_back({{move, t, is_in_forward}, left - kept});
-      pending.push_back({{s, move - 1}, left});
+    const Choice choice = best_choice(stretch, left);
+    const std::int64_t left_behind = left - choice.right.shift;
+    const auto keep = [&](std::int32_t stage) {
+      schedule.input_since[stage] = since;
+      schedule.is_input_stored[stage] = choice.is_stored;
+      pending.push_back({{stage, t, is_in_forward, choice.is_stored}, left_behind});
+    };
+    if (choice.move == kSweepAgain) {
+      pending.push_back({{s, t}, left_behind});
+    } else if (choice.move >= 0) {
+      keep(choice.move);
+      pending.push_back({{s, choice.move - 1}, left - choice.left.shift});
     } else {
-      schedule.option[s] = ~move;
+      schedule.option[s] = ~choice.move;
       schedule.option_since[s] = since;
       if (s < t) {
-        schedule.input_since[s + 1] = since;
-        const std::int64_t bytes =
-            stages_[s].options[~move].retained_bytes + stages_[s + 1].input_bytes;
-        pending.push_back({{s + 1, t, is_in_forward}, left - slots_for_kept(bytes)});
+        keep(s + 1);
       }
     }
   }

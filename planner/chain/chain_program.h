@@ -14,7 +14,9 @@
 //   - the sweep passes s..c-1, and keeps nothing but the input of c:
 //       sweep(s) + ... + sweep(c - 1) + cost(c, t, m - input(c)) + cost(s, c - 1, m)
 //   - forward keeps nothing, and what is not evicted already goes: the cost of another sweep
-// for the stretches of Note [Stretches at several scales].
+// for the stretches of Note [Stretches at several scales]. Where forward keeps an input, it may put
+// it into a store instead: then the copies take their seconds, and the input takes memory when
+// backward has come back to its stage, not before.
 #ifndef REPRISE_PLANNER_CHAIN_CHAIN_PROGRAM_H_
 #define REPRISE_PLANNER_CHAIN_CHAIN_PROGRAM_H_
 
@@ -40,7 +42,10 @@ struct StageOption {
 
 struct Stage {
   std::int64_t input_bytes = 0;
-  bool is_input_evicted = false;  // not there when backward begins
+  bool is_input_evicted = false;        // not there when backward begins
+  int store = planner::kNone;           // that its input may be put into
+  double copy_seconds = 0;              // to the store and back
+  std::int64_t stored_input_bytes = 0;  // in memory while the rest is in the store
   double sweep_seconds = 0;
   std::int64_t passed_in_forward_need = 0;  // after another stage that was not kept
   std::int64_t passed_need = 0;
@@ -52,6 +57,7 @@ struct Stage {
 // the number of stages.
 struct ChainSchedule {
   std::vector<std::int32_t> input_since;   // by stage
+  std::vector<bool> is_input_stored;       // by stage
   std::vector<std::int32_t> option;        // by stage
   std::vector<std::int32_t> option_since;  // by stage
 };
@@ -79,7 +85,8 @@ class ChainProgram {
   struct Choice {
     std::int64_t first = 0;  // slots, the least that are enough
     float seconds = 0;
-    std::int32_t move = 0;  // a stage whose input is kept; ~k: option k; kSweepAgain
+    std::int32_t move = 0;   // a stage whose input is kept; ~k: option k; kSweepAgain
+    bool is_stored = false;  // the input that is kept, of that stage or of the next one
     Rest right = {};
     Rest left = {};
   };
@@ -96,8 +103,12 @@ class ChainProgram {
   template <typename Visit>
   void for_each_option(const Stretch& stretch, const Visit& visit) const;
   template <typename Visit>
+  void for_each_place(const Stretch& stretch, std::int32_t c, const Visit& visit) const;
+  template <typename Visit>
   void for_each_kept(const Stretch& stretch, const Visit& visit) const;
-  std::int32_t best_move(const Stretch& stretch, std::int64_t slots) const;
+  Choice best_choice(const Stretch& stretch, std::int64_t slots) const;
+  std::int64_t bytes_that_return(const Stretch& stretch) const;
+  std::int64_t bytes_kept(std::int32_t stage, bool is_stored) const;
 
   const std::vector<Stage>& stages_;
   const Stretches stretches_;

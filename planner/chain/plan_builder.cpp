@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace reprise::planner_internal {
 namespace {
@@ -15,11 +16,11 @@ using planner::Choice;
 class PlanBuilder {
  public:
   PlanBuilder(const Trace& trace, const TraceFacts& facts, const RegionChain& chain,
-              const std::vector<RegionId>& retained_since)
+              std::vector<RegionId> retained_since)
       : trace_(trace),
         facts_(facts),
         chain_(chain),
-        retained_since_(retained_since),
+        retained_since_(std::move(retained_since)),
         times_made_(trace.values.size()),
         is_retained_(trace.values.size()),
         made_in_(trace.values.size(), kNone),
@@ -29,7 +30,7 @@ class PlanBuilder {
   Plan build() {
     const auto forward = static_cast<RegionId>(chain_.regions.size());
     for (std::size_t value = 0; value < trace_.values.size(); ++value) {
-      is_retained_[value] = retained_since_[value] == forward;
+      is_retained_[value] = chain_.is_pinned[value] || retained_since_[value] == forward;
       plan_.choices[value] = is_retained_[value] ? Choice::retain() : Choice::recompute();
     }
     for (region_ = forward - 1; region_ >= 0; --region_) {
@@ -88,7 +89,7 @@ class PlanBuilder {
   const Trace& trace_;
   const TraceFacts& facts_;
   const RegionChain& chain_;
-  const std::vector<RegionId>& retained_since_;
+  const std::vector<RegionId> retained_since_;
   std::vector<std::uint8_t> times_made_;  // in backward, by value
   std::vector<bool> is_retained_;
   std::vector<OperatorId> made_in_;       // by value: for which operator of backward
@@ -103,8 +104,8 @@ class PlanBuilder {
 }  // namespace
 
 Plan build_plan(const Trace& trace, const TraceFacts& facts, const RegionChain& chain,
-                const std::vector<RegionId>& retained_since) {
-  return PlanBuilder(trace, facts, chain, retained_since).build();
+                std::vector<RegionId> retained_since) {
+  return PlanBuilder(trace, facts, chain, std::move(retained_since)).build();
 }
 
 }  // namespace reprise::planner_internal

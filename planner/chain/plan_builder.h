@@ -16,9 +16,9 @@ namespace reprise::planner_internal {
 
 // Returns the plan in which a value is retained from the first time on that it is made once
 // backward has come down to the region `retained_since[value]`; from forward on if that is the
-// number of regions.
+// number of regions, or if the value is pinned.
 Plan build_plan(const Trace& trace, const TraceFacts& facts, const RegionChain& chain,
-                const std::vector<RegionId>& retained_since);
+                std::vector<RegionId> retained_since);
 
 }  // namespace reprise::planner_internal
 

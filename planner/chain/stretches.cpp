@@ -25,10 +25,11 @@ std::vector<std::int32_t> half_of(const std::vector<std::int32_t>& places,
 
 }  // namespace
 
-Stretches::Stretches(const std::vector<std::int64_t>& price, std::int32_t reach)
+Stretches::Stretches(const std::vector<std::int64_t>& price, std::int32_t reach, bool has_stores)
     : stages_(static_cast<std::int32_t>(price.size())),
       reach_(std::min(reach, stages_)),
-      rows_(stages_) {
+      has_stores_(has_stores),
+      rows_(has_stores ? 2 * stages_ : stages_) {
   std::vector<std::int32_t> places(price.size() + 1);
   std::iota(places.begin(), places.end(), 0);
   add_grid(std::move(places));
@@ -57,7 +58,7 @@ void Stretches::add_grid(std::vector<std::int32_t> places) {
 
 std::int32_t Stretches::row(const Stretch& stretch) const {
   if (stretch.is_in_forward) {
-    return stretch.s;
+    return stretch.is_input_stored ? stages_ + stretch.s : stretch.s;
   }
   for (const Grid& grid : grids_) {
     const std::int32_t first = grid.place_of[stretch.s];

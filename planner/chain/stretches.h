@@ -8,7 +8,8 @@
 // grid, coarser the longer they are. Each grid has half of the places of the finer one: of two
 // neighbours the one with the lower price. A stretch spans at most `reach` steps of its grid, which
 // leaves about 2 * reach * n of them, and as many places to divide each. Stretches over which
-// forward itself sweeps, up to the end of the chain, begin anywhere.
+// forward itself sweeps, up to the end of the chain, begin anywhere: with the first stage's input
+// in memory, or in a store.
 #ifndef REPRISE_PLANNER_CHAIN_STRETCHES_H_
 #define REPRISE_PLANNER_CHAIN_STRETCHES_H_
 
@@ -24,6 +25,7 @@ struct Stretch {
   std::int32_t s = 0;
   std::int32_t t = 0;
   bool is_in_forward = false;
+  bool is_input_stored = false;  // of s; only in forward
 };
 
 class Stretches {
@@ -31,8 +33,8 @@ class Stretches {
   static constexpr std::int32_t kNoRow = -1;
 
   // price: by stage, of keeping its input. With a reach of as many stages or more, all stretches
-  // are solved.
-  Stretches(const std::vector<std::int64_t>& price, std::int32_t reach);
+  // are solved. has_stores: whether inputs may be in a store.
+  Stretches(const std::vector<std::int64_t>& price, std::int32_t reach, bool has_stores = false);
 
   std::int32_t rows() const { return rows_; }
   // Returns the number of the stretch, or none if it is not solved.
@@ -54,6 +56,9 @@ class Stretches {
     }
     for (std::int32_t s = stages_ - 1; s >= 0; --s) {
       visit(Stretch{s, stages_ - 1, true});
+      if (has_stores_) {
+        visit(Stretch{s, stages_ - 1, true, true});
+      }
     }
   }
 
@@ -71,7 +76,8 @@ class Stretches {
 
   const std::int32_t stages_;
   const std::int32_t reach_;
-  std::int32_t rows_;  // those in forward come first, by stage
+  const bool has_stores_;
+  std::int32_t rows_;  // those in forward come first, by stage; then those with a stored input
   std::vector<Grid> grids_;
 };
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reprise/planner/cut/lower_bound.h"
@@ -72,7 +73,7 @@ void Portfolio::try_chains(std::int64_t peak_bytes) {
   }
   // Of a long chain, the programme sees groups, and takes as long as so many simulations.
   constexpr int kManySimulations = 2000;
-  if (chains_->has_long_chain() && max_simulations_ < kManySimulations) {
+  if (chains_->long_chain() != nullptr && max_simulations_ < kManySimulations) {
     return;
   }
   trials_.spend(max_simulations_ / 16);
@@ -84,7 +85,7 @@ void Portfolio::try_chains(std::int64_t peak_bytes) {
 
 // Returns the simulations that it took.
 int Portfolio::try_long_chain(std::int64_t peak_bytes) {
-  if (!chains_->has_long_chain()) {
+  if (chains_->long_chain() == nullptr) {
     return 0;
   }
   const int left = trials_.left();
@@ -97,17 +98,33 @@ int Portfolio::try_long_chain(std::int64_t peak_bytes) {
   return left - trials_.left();
 }
 
-// Looks for the most checkpoints that fit: down from the most that may, by what the last peak is
-// too high, then between. With fewer a simulation takes longer.
+// In memory alone, then with each store.
 void Portfolio::try_binomial(std::int64_t peak_bytes) {
-  const auto [least, most] = chains_->checkpoints_of_long_chain(peak_bytes);
-  // Returns the bytes above the budget.
-  const auto excess_with = [&](std::int64_t checkpoints) {
-    Plan plan = chains_->long_plan(checkpoints);
+  const LongChain& chain = *chains_->long_chain();
+  const std::int64_t most = chain.most_checkpoints(peak_bytes);
+  const auto excess_of = [&](Plan plan, std::string_view method) {
     problem_.make_legal(plan);
-    const planner::Simulation simulation = trials_.run(plan, "binomial checkpoints");
+    const planner::Simulation simulation = trials_.run(plan, method);
     return simulation.is_valid ? simulation.peak_bytes - peak_bytes : 1;
   };
+  find_most_checkpoints(chain.least_checkpoints(most), most, [&](std::int64_t checkpoints) {
+    return excess_of(chain.plan(checkpoints), "binomial checkpoints");
+  });
+  for (int store = 0; store < static_cast<int>(problem_.simulator.stores().size()); ++store) {
+    find_most_checkpoints(1, most, [&](std::int64_t checkpoints) {
+      std::optional<Plan> plan = chain.plan_with_store(checkpoints, store);
+      return plan ? excess_of(*std::move(plan), "binomial checkpoints and a store") : 1;
+    });
+  }
+}
+
+// Looks for the most checkpoints that fit: down from the most that may, by what the last peak is
+// too high, then between. With fewer a simulation takes longer. `excess_with` returns the bytes
+// above the budget.
+void Portfolio::find_most_checkpoints(
+    std::int64_t least, std::int64_t most,
+    const std::function<std::int64_t(std::int64_t checkpoints)>& excess_with) const {
+  const std::int64_t bytes = chains_->long_chain()->checkpoint_bytes();
   std::int64_t fits = least - 1;
   std::int64_t exceeds = most + 1;
   std::int64_t step = 1;
@@ -115,7 +132,6 @@ void Portfolio::try_binomial(std::int64_t peak_bytes) {
     const std::int64_t excess = excess_with(next);
     (excess <= 0 ? fits : exceeds) = next;
     if (fits < least) {
-      const std::int64_t bytes = chains_->checkpoint_bytes();
       next = std::max(least, next - std::max(step, (excess + bytes - 1) / bytes));
       step *= 2;
     } else {

@@ -6,6 +6,7 @@
 #define REPRISE_PLANNER_SEARCH_PORTFOLIO_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -46,6 +47,9 @@ class Portfolio {
   void try_chains(std::int64_t peak_bytes);
   int try_long_chain(std::int64_t peak_bytes);
   void try_binomial(std::int64_t peak_bytes);
+  void find_most_checkpoints(
+      std::int64_t least, std::int64_t most,
+      const std::function<std::int64_t(std::int64_t checkpoints)>& excess_with) const;
   void improve(const Plan& start, std::int64_t peak_bytes, int simulations);
   void shake(std::int64_t peak_bytes, int simulations);
   std::vector<Plan> starts(std::int64_t peak_bytes) const;

@@ -3,6 +3,7 @@
 //
 // The extension module. Its name has the version of torch, whose internals it is compiled against.
 #include "reprise/base/version.h"
+#include "reprise/python/bindings/compiled_graph.h"
 #include "reprise/python/bindings/python_configuration.h"
 #include "reprise/python/bindings/python_guard.h"
 #include "reprise/python/bindings/python_language.h"
@@ -20,7 +21,7 @@ PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
       set_python_error(error);
     }
   });
-  install_language(py::module_::import("reprise._errors"));
+  install_language(py::module_::import("reprise._errors"), py::module_::import("reprise._parts"));
   module.attr("version") = REPRISE_VERSION_STRING;
   py::module_ stores = module.def_submodule("stores");
   add_stores(stores);
@@ -30,8 +31,10 @@ PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
   add_checkpoint(module);
   add_scope(module);
   add_result_cycles(module);
+  add_compiled_graphs(module);
   add_guards(module);
   add_configuration(module);
   add_memory_report(module);
   add_memory_budget(module);
+  add_saved_tensors(module);
 }

@@ -18,6 +18,7 @@
 #include "reprise/python/bindings/python_code.h"
 #include "reprise/python/bindings/python_language.h"
 #include "reprise/python/bindings/python_region.h"
+#include "reprise/python/bindings/transforms.h"
 
 namespace reprise::python {
 namespace {
@@ -42,6 +43,10 @@ bool may_have_tangents() { return torch::autograd::ForwardADLevel::try_get_by_id
 PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
                      PythonContexts contexts) {
   const auto run = [&] { return run_in_context(call, contexts.forward); };
+  const bool is_tape = options.replay == ReplayMode::kTape;
+  if (is_in_transform() && runs_plainly(is_tape)) {
+    return run();
+  }
   if (!ForwardRegion::prepare(options)) {
     return call.run();  // without contexts, as torch.utils.checkpoint does
   }
@@ -50,7 +55,6 @@ PyObject* run_region(const CheckpointOptions& options, const PythonCall& call,
   if (options.min_input_bytes > 0 && code->tensor_bytes() < options.min_input_bytes) {
     return run();
   }
-  const bool is_tape = options.replay == ReplayMode::kTape;
   CheckpointOptions own = options;
   ForwardRegion region =
       is_tape ? ForwardRegion(std::move(own)) : ForwardRegion(&own, std::move(code));

@@ -14,6 +14,7 @@
 #include "reprise/engine/debug_mode.h"
 #include "reprise/engine/graph_exec_group.h"
 #include "reprise/engine/memory_report.h"
+#include "reprise/engine/operators/interception.h"
 #include "reprise/engine/policy_bypass.h"
 #include "reprise/engine/recomputing.h"
 #include "reprise/engine/region/framework_code.h"
@@ -107,6 +108,12 @@ void add_generators(py::module_& module) {
       py::arg("seed"), py::arg("tensor_parallel_rank"), py::arg("tracker") = py::none());
 }
 
+// While alive, no region sees the operators of this thread.
+class UnobservedGuard final : engine_internal::InterceptionScope {
+ public:
+  UnobservedGuard() : InterceptionScope(nullptr) {}
+};
+
 void add_annotations(py::module_& module) {
   module.def("is_recomputing", &is_recomputing);
   module.def("save", &must_save);
@@ -116,6 +123,7 @@ void add_annotations(py::module_& module) {
   });
   module.def("name_scope", [](std::string name) { return guard_of<NameScope>(std::move(name)); });
   module.def("policy_bypass", [] { return guard_of<PolicyBypassGuard>(); });
+  module.def("unobserved", [] { return guard_of<UnobservedGuard>(); });
   module.def("framework_code", [] { return guard_of<engine_internal::FrameworkCodeGuard>(); });
   module.def(
       "set_refillable",

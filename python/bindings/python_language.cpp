@@ -26,6 +26,8 @@ struct PythonObjects {
   PyObject* mutation;
   PyObject* budget_exceeded;
   py::handle format_stack;
+  py::handle take_apart;
+  py::handle put_together;
 };
 PythonObjects g_python;
 
@@ -101,22 +103,94 @@ bool append_parts(const at::Tensor& tensor, std::vector<at::Tensor>& parts) {
   }
 }
 
+bool is_assembled(const at::Tensor& tensor) noexcept {
+  const py::gil_scoped_acquire lock;
+  const auto object = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+  const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())));
+  return py::hasattr(type, "__tensor_flatten__") && py::hasattr(type, "__tensor_unflatten__");
+}
+
+// A tensor without its parts: in their places among the leaves is the description.
+struct Rest {
+  py::object description;
+  py::list leaves;
+};
+
+class PythonAssembly final : public engine_internal::Assembly {
+ public:
+  explicit PythonAssembly(Rest rest) : rest_(std::move(rest)) {}
+  PythonAssembly(const PythonAssembly&) = delete;
+  PythonAssembly& operator=(const PythonAssembly&) = delete;
+  ~PythonAssembly() override { destroy_with_lock(rest_); }
+
+  at::Tensor make(const std::vector<at::Tensor>& parts) const override {
+    const py::gil_scoped_acquire lock;
+    try {
+      py::list leaves;
+      std::size_t next = 0;
+      for (const py::handle leaf : rest_.leaves) {
+        leaves.append(leaf.is(rest_.description)
+                          ? py::reinterpret_steal<py::object>(THPVariable_Wrap(parts.at(next++)))
+                          : py::reinterpret_borrow<py::object>(leaf));
+      }
+      const py::object made = g_python.put_together(rest_.description, leaves);
+      return THPVariable_Unpack(made.ptr());
+    } catch (py::error_already_set& error) {
+      error.restore();
+      throw_python_error();
+    }
+  }
+
+ private:
+  Rest rest_;
+};
+
+engine_internal::TakenApart take_apart(const at::Tensor& tensor,
+                                       absl::FunctionRef<bool(const at::Tensor&)> is_part) {
+  const py::gil_scoped_acquire lock;
+  const hooks_internal::UnseenScope unseen;
+  try {
+    engine_internal::TakenApart apart;
+    const py::tuple taken =
+        g_python.take_apart(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+    const py::list leaves = taken[0];
+    py::list others;
+    for (const py::handle leaf : leaves) {
+      const bool is_tensor = THPVariable_Check(leaf.ptr());
+      if (is_tensor && is_part(THPVariable_Unpack(leaf.ptr()))) {
+        apart.parts.push_back(THPVariable_Unpack(leaf.ptr()));
+        others.append(taken[1]);  // stands for it
+      } else {
+        others.append(leaf);
+      }
+    }
+    apart.assembly = c10::make_intrusive<PythonAssembly>(Rest{taken[1], std::move(others)});
+    return apart;
+  } catch (const py::error_already_set&) {
+    return {};
+  }
+}
+
 }  // namespace
 
-void install_language(const py::module_& errors) {
+void install_language(const py::module_& errors, const py::module_& parts) {
   g_python = {.early_stop = keep_object(errors, "StopRecomputation").ptr(),
               .checkpoint = keep_object(errors, "CheckpointError").ptr(),
               .determinism = keep_object(errors, "DeterminismError").ptr(),
               .mutation = keep_object(errors, "MutationError").ptr(),
               .budget_exceeded = keep_object(errors, "BudgetExceededError").ptr(),
-              .format_stack = keep_object(errors, "format_stack")};
+              .format_stack = keep_object(errors, "format_stack"),
+              .take_apart = keep_object(parts, "take_apart"),
+              .put_together = keep_object(parts, "put_together")};
   static constexpr engine_internal::EmbeddingLanguage kPython{
       .release_lock = &release_lock,
       .take_lock = &take_lock,
       .throw_early_stop = &throw_python_early_stop,
       .throw_error = &throw_error,
       .describe_stack = &describe_stack,
-      .append_parts = &append_parts};
+      .append_parts = &append_parts,
+      .is_assembled = &is_assembled,
+      .take_apart = &take_apart};
   engine_internal::set_embedding_language(&kPython);
 }
 

@@ -16,9 +16,9 @@ namespace reprise::python {
 
 namespace py = pybind11;
 
-// Sets the interpreter's functions for the engine, and the classes of its exceptions from `errors`,
-// the module reprise._errors. To be called once, with the interpreter's lock.
-void install_language(const py::module_& errors);
+// Sets the interpreter's functions for the engine, from the modules reprise._errors (the classes of
+// its exceptions) and reprise._parts. To be called once, with the interpreter's lock.
+void install_language(const py::module_& errors, const py::module_& parts);
 
 // Throws Python's current exception as LibTorch's own: it keeps type and traceback, also from the
 // device threads of a backward.

@@ -78,18 +78,18 @@ void add_step(py::module_& module) {
       .def_property_readonly("is_planned", &BudgetedStep::is_planned);
 }
 
-std::shared_ptr<MemoryBudget> make_budget(std::optional<std::int64_t> peak_bytes,
-                                          std::optional<double> max_overhead,
-                                          std::optional<double> fraction,
-                                          std::optional<std::int64_t> reserve_bytes,
-                                          at::Device device,
-                                          std::vector<std::shared_ptr<ActivationStore>> stores) {
-  return std::make_shared<MemoryBudget>(MemoryBudgetOptions{.peak_bytes = peak_bytes,
-                                                            .max_overhead = max_overhead,
-                                                            .fraction = fraction,
-                                                            .reserve_bytes = reserve_bytes,
-                                                            .device = device,
-                                                            .stores = std::move(stores)});
+std::shared_ptr<MemoryBudget> make_budget(
+    std::optional<std::int64_t> peak_bytes, std::optional<double> max_overhead,
+    std::optional<double> fraction, std::optional<std::int64_t> reserve_bytes, at::Device device,
+    std::vector<std::shared_ptr<ActivationStore>> stores, bool plans_in_background) {
+  return std::make_shared<MemoryBudget>(
+      MemoryBudgetOptions{.peak_bytes = peak_bytes,
+                          .max_overhead = max_overhead,
+                          .fraction = fraction,
+                          .reserve_bytes = reserve_bytes,
+                          .device = device,
+                          .stores = std::move(stores),
+                          .plans_in_background = plans_in_background});
 }
 
 }  // namespace
@@ -106,7 +106,8 @@ void add_memory_budget(py::module_& module) {
       .def(py::init(&make_budget), py::kw_only(), py::arg("peak_bytes") = py::none(),
            py::arg("max_overhead") = py::none(), py::arg("fraction") = py::none(),
            py::arg("reserve_bytes") = py::none(), py::arg("device") = at::Device(at::kCPU),
-           py::arg("stores") = std::vector<std::shared_ptr<ActivationStore>>())
+           py::arg("stores") = std::vector<std::shared_ptr<ActivationStore>>(),
+           py::arg("plans_in_background") = false)
       .def("last_step", &MemoryBudget::last_step)
       .def("report", &MemoryBudget::report)
       .def("explain", &MemoryBudget::explain)
@@ -115,6 +116,7 @@ void add_memory_budget(py::module_& module) {
              const std::optional<planner::StepReport> report = budget.step_report();
              return report ? py::object(picture_data(*report)) : py::none();
            })
+      .def("_frontier", &frontier_of, py::arg("points"))
       .def("_write_report_data", &MemoryBudget::write_report)
       .def("_save_plans", &MemoryBudget::save_plans, py::call_guard<py::gil_scoped_release>())
       .def("_load_plans", &MemoryBudget::load_plans, py::call_guard<py::gil_scoped_release>())

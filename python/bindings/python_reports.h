@@ -5,6 +5,7 @@
 #ifndef REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_
 #define REPRISE_PYTHON_BINDINGS_PYTHON_REPORTS_H_
 
+#include "reprise/engine/memory_budget.h"
 #include "reprise/planner/step_report.h"
 #include "reprise/python/bindings/python_language.h"
 
@@ -12,6 +13,11 @@ namespace reprise::python {
 
 void add_memory_report(py::module_& module);
 void add_memory_budget(py::module_& module);
+void add_saved_tensors(py::module_& module);
+
+// Returns the planner's frontier of a budget's last known step, in bytes and seconds; None if no
+// step is known.
+py::object frontier_of(const MemoryBudget& budget, int points);
 
 // Returns what a picture of the step needs, as Python's own types.
 py::dict picture_data(const planner::StepReport& report);

@@ -7,6 +7,7 @@
 #include "reprise/engine/region/forward_region.h"
 #include "reprise/python/bindings/python_language.h"
 #include "reprise/python/bindings/python_region.h"
+#include "reprise/python/bindings/transforms.h"
 
 namespace reprise::python {
 namespace {
@@ -27,6 +28,10 @@ class PythonScope {
     if (region_ != nullptr) {
       throw std::runtime_error("this scope is entered already; make one for each region");
     }
+    if (is_in_transform() && runs_plainly(/*is_tape=*/true)) {
+      ++plain_entries_;
+      return;
+    }
     if (ForwardRegion::prepare(options_)) {
       region_ = std::make_unique<ForwardRegion>(options_);
     }
@@ -34,6 +39,10 @@ class PythonScope {
 
   // After an exception nothing is packed, as in C++.
   void exit(bool has_failed) {
+    if (plain_entries_ > 0) {
+      --plain_entries_;
+      return;
+    }
     const std::unique_ptr<ForwardRegion> region = std::move(region_);
     if (region != nullptr && !has_failed) {
       region->finish();
@@ -43,6 +52,7 @@ class PythonScope {
  private:
   CheckpointOptions options_;
   std::unique_ptr<ForwardRegion> region_;
+  int plain_entries_ = 0;  // that are no region
 };
 
 struct ScopeObject {

@@ -7,6 +7,7 @@
 
 #include "reprise/planner/memory_timeline.h"
 #include "reprise/planner/plan.h"
+#include "reprise/planner/planner.h"
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/step_report.h"
 #include "reprise/python/bindings/python_reports.h"
@@ -72,7 +73,43 @@ double begin_of_backward(const Trace& trace, const MemoryTimeline& timeline) {
   return timeline.moments.back().end_seconds;
 }
 
+py::dict solution_dict(const planner::Solution& solution) {
+  py::dict result;
+  result["peak_bytes"] = solution.simulation.peak_bytes;
+  result["seconds"] = solution.simulation.seconds;
+  result["bound_seconds"] = solution.bound_seconds;
+  return result;
+}
+
 }  // namespace
+
+py::object frontier_of(const MemoryBudget& budget, int points) {
+  std::optional<planner::Trace> trace = budget.trace();
+  if (!trace) {
+    return py::none();
+  }
+  std::vector<planner::Solution> frontier;
+  std::int64_t least_bytes = 0;
+  planner::Simulation plain;
+  {
+    const py::gil_scoped_release unlocked;
+    planner::Planner planner(*trace);
+    frontier = planner.frontier(points);
+    least_bytes = planner.least_peak_bytes();
+    plain = planner.simulator().run(planner::retain_all(*trace));
+  }
+  py::dict result;
+  result["before_bytes"] = trace->bytes_before_step();
+  result["plain_peak_bytes"] = plain.peak_bytes;
+  result["plain_seconds"] = plain.seconds;
+  result["least_bytes"] = least_bytes;
+  py::list solutions;
+  for (const planner::Solution& solution : frontier) {
+    solutions.append(solution_dict(solution));
+  }
+  result["frontier"] = solutions;
+  return result;
+}
 
 py::dict picture_data(const planner::StepReport& report) {
   const planner::Simulator simulator(report.trace, report.stores);

@@ -13,7 +13,15 @@
 ...     loss = model(x).sum()
 """
 
-from reprise import _collection, _compile, _engine, _unseen, policies, stores
+from reprise import (
+    _collection,
+    _compile,
+    _compiled_graphs,
+    _engine,
+    _unseen,
+    policies,
+    stores,
+)
 from reprise._budget import MemoryBudget
 from reprise._checkpoint import (
     CheckpointOptions,
@@ -59,10 +67,12 @@ from reprise._guards import (
     set_cpu_memory_limit,
     store_guard,
 )
-from reprise._modules import apply_checkpointing, remove_checkpointing
+from reprise._modules import CheckpointedModules, apply_checkpointing, remove_checkpointing
 from reprise._native import _C
 from reprise._policies import CheckpointPolicy, SelectiveCheckpointContext
+from reprise._saved import RecordedModules, SavedTensors, record_modules, saved_tensors
 from reprise._torch import patch_torch, patched_torch
+from reprise._transforms import set_transforms_allowed
 
 __version__ = _C.version
 
@@ -77,4 +87,5 @@ RegionReport = _C.RegionReport
 _engine.install()
 _compile.install()
 _unseen.install()
+_compiled_graphs.install()
 _collection.install()

@@ -40,6 +40,8 @@ class MemoryBudget(_C.MemoryBudget):
     device: whose memory it is, a torch.device or its name; on the CPU the budget is kept before
         each allocation, on an accelerator between operators.
     stores: where plans may put tensors, if that takes less time than to compute them again.
+    plans_in_background: plans are made on a thread of the budget while steps go on, instead of
+        between two steps: no step waits. Which steps follow a plan depends on the machine's speed.
 
     Raises ValueError for contradictory options. A step that does not fit raises
     BudgetExceededError, a torch.OutOfMemoryError, in forward or in backward.

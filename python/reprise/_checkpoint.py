@@ -98,16 +98,21 @@ class CheckpointOptions(_C.CheckpointOptions):
             prefetch_depth=prefetch_depth,
             synchronize_boundary=synchronize_boundary,
         )
-        self.is_traceable = policy is None and input_store is None
+        objects = {"policy": policy, "input_store": input_store}
+        self._objects = [name for name, value in objects.items() if value is not None]
+        self.is_traceable = not self._objects
 
     def set_policy(self, policy):
         super().set_policy(policy)
+        rest = [name for name in self._objects if name != "policy"]
+        self._objects = rest if policy is None else ["policy", *rest]
         self.is_traceable = self.is_traceable and policy is None
 
     def copy(self):
         """Returns a copy, whose attributes can be changed."""
         copied = CheckpointOptions()
         copied.assign(self)
+        copied._objects = list(self._objects)
         copied.is_traceable = self.is_traceable
         return copied
 
@@ -148,7 +153,18 @@ def check_options(options):
         )
 
 
-_run_region = _C.run_region
+def describe_options(options, scope):
+    """Returns the options that differ from the defaults, for a table."""
+    given = ["scope"] if scope else []
+    given += options._objects
+    for name in _VALUES:
+        value = getattr(options, name)
+        if value != getattr(_DEFAULTS, name):
+            given.append(f"{name}={value!r}")
+    return ", ".join(given) or "defaults"
+
+
+run_region = _C.run_region
 _DEFAULTS = CheckpointOptions()
 _torch_checkpoint = torch_checkpoint.checkpoint  # also after patch_torch()
 
@@ -246,7 +262,7 @@ def checkpoint(
         else:
             forward_context, recompute_context = contexts
             contexts = (forward_context, recompute_context)
-    return _run_region(options, contexts, function, *args, **kwargs)
+    return run_region(options, contexts, function, *args, **kwargs)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):

@@ -50,12 +50,25 @@ def traced_checkpoint(
     options=None,
     **kwargs,
 ):
-    """What torch.compile traces of checkpoint()."""
+    """What torch.compile traces of checkpoint(); torch.export, which runs no backward, `function`."""
+    if torch.compiler._is_exporting_flag:
+        return function(*args, **kwargs)
     if options is not None and not options.is_traceable:
         torch._dynamo.graph_break(
             msg="reprise.checkpoint() runs in eager mode if its options have a policy or a store"
         )
     return torch_checkpoint.checkpoint(function, *args, use_reentrant=bool(use_reentrant), **kwargs)
+
+
+def traced_forward(module_class):
+    """Returns what is traced of the forward of a module that is a region."""
+
+    def forward(self, *args, **kwargs):
+        if not torch.compiler._is_exporting_flag:
+            torch._dynamo.graph_break(msg="a module that is a region runs in eager mode")
+        return module_class.forward(self, *args, **kwargs)
+
+    return forward
 
 
 class TraceableContexts(_policies.SelectiveCheckpointContexts):

@@ -6,6 +6,9 @@ Tensor.backward() calls Python's autograd engine itself, past LibTorch's default
 library observes those of C++.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from reprise._errors import BudgetExceededError
@@ -18,11 +21,18 @@ def raise_budget_error(error):
         raise BudgetExceededError(str(error)) from error
 
 
+# Called before each backward that Python runs, with its roots, whether it makes a graph of its
+# gradients, and whether it adds to the `.grad` of leaves.
+before_backward: list[Callable[[Any, bool, bool], None]] = []
+
+
 class ObservedEngine:
     def __init__(self, engine):
         self._engine = engine
 
     def run_backward(self, tensors, *args, accumulate_grad=False, **kwargs):
+        for observe in before_backward:
+            observe(tensors, bool(args[2]), accumulate_grad)
         with _C.ObservedBackward(tensors, accumulate_grad):
             try:
                 return self._engine.run_backward(

@@ -2,15 +2,24 @@
 # Copyright 2026 The Reprise Authors
 """Makes modules of a model regions, in place."""
 
-import difflib
+from __future__ import annotations
+
 import functools
 import types
 
-from reprise import _compile
-from reprise._checkpoint import CheckpointOptions, CheckpointScope, check_options
-from reprise._native import _C
+from torch import nn
 
-__all__ = ["apply_checkpointing", "remove_checkpointing"]
+from reprise import _compile
+from reprise._checkpoint import (
+    CheckpointOptions,
+    CheckpointScope,
+    check_options,
+    describe_options,
+    run_region,
+)
+from reprise._select import Selection, choose, every_of_class
+
+__all__ = ["CheckpointedModules", "apply_checkpointing", "remove_checkpointing"]
 
 
 @functools.cache
@@ -23,11 +32,12 @@ def _as_region(module_class):
             with CheckpointScope(options):
                 return module_class.forward(self, *args, **kwargs)
         run = types.MethodType(module_class.forward, self)
-        return _C.run_region(options, None, run, *args, **kwargs)
+        return run_region(options, None, run, *args, **kwargs)
 
     functools.update_wrapper(forward, module_class.forward)
     # A region with options runs in eager mode, also in a compiled model.
     _compile.never_traced(forward)._torchdynamo_disable = True
+    forward._torchdynamo_inline = _compile.traced_forward(module_class)
 
     def reduce(self, protocol):
         # Pickle finds no class by its name that is made here.
@@ -43,66 +53,103 @@ def _rebuild(make, module_class, *arguments):
     return make(_as_region(module_class), *arguments)
 
 
-def _predicate(select, model):
-    """Returns a function of name and module, for what apply_checkpointing() takes."""
-    if isinstance(select, (type, tuple)):
-        return lambda name, module: isinstance(module, select)
-    if isinstance(select, str):
-        select = [select]
-    if isinstance(select, (list, set, frozenset)):
-        chosen = {id(module) for module in _modules_named(select, model)}
-        return lambda name, module: id(module) in chosen
-    return select
+class CheckpointedModules(list):
+    """The names of the modules that apply_checkpointing() has made regions; printed, a table.
 
+    rows: a dict for each of them, with its "path", "class" and "options".
+    """
 
-def _modules_named(names, model):
-    known = dict(model.named_modules(remove_duplicate=False))
-    for unknown in (name for name in names if name not in known):
-        same_end = [name for name in known if name.split(".")[-1] == unknown.split(".")[-1]]
-        near = same_end + difflib.get_close_matches(unknown, known, cutoff=0.5)
-        hint = f"the closest names are {', '.join(list(dict.fromkeys(near))[:4])}"
-        raise ValueError(
-            f"[apply_checkpointing] no module has this name; received {unknown!r}; "
-            f"{hint if near else 'see named_modules()'} (nothing has been changed)"
+    def __init__(self, rows: list[dict[str, str]]):
+        super().__init__(row["path"] for row in rows)
+        self.rows = rows
+
+    def __str__(self) -> str:
+        head = {"path": "module", "class": "class", "options": "options"}
+        rows = [head, *({**row, "path": row["path"] or "(the model)"} for row in self.rows)]
+        widths = [max(len(row[key]) for row in rows) for key in head]
+        lines = (
+            "  ".join(row[key].ljust(width) for key, width in zip(head, widths, strict=True))
+            for row in rows
         )
-    return [known[name] for name in names]
+        return "\n".join(line.rstrip() for line in lines)
 
 
-def apply_checkpointing(model, select, *, options=None, scope=False, keep_last=0):
+def _is_region(module: nn.Module) -> bool:
+    return hasattr(module, "_reprise_region")
+
+
+def apply_checkpointing(
+    model: nn.Module,
+    select: Selection,
+    *,
+    options: CheckpointOptions | None = None,
+    scope: bool = False,
+    keep_last: int = 0,
+    every: int = 1,
+    verbose: bool = False,
+) -> CheckpointedModules:
     """Makes the chosen modules of `model` regions, in place.
 
     >>> reprise.apply_checkpointing(model, TransformerBlock)
+    >>> reprise.apply_checkpointing(model, "decoder.*.mlp", every=2)
+    >>> with_policy = reprise.CheckpointOptions(policy=reprise.policies.save_attention())
+    >>> reprise.apply_checkpointing(model, {"*.attention": with_policy, MLP: None, "head": False})
 
     The classes of the modules are replaced by subclasses of them, as fully_shard() does it:
     parameters, their names, and hooks stay as they are. Hooks of a module run outside of its region.
 
-    select: a class of modules, or a tuple of classes; a name as in named_modules(), or a list of
-        them; or a function of name and module.
-    options: a CheckpointOptions; a region without a name has that of its module.
-    scope: whether regions are CheckpointScopes rather than functions.
-    keep_last: as many of the last chosen modules stay as they are: backward begins with them, so
-        that regions would save no memory at the peak of the step.
+    Args:
+        model: the root. Its path is "".
+        select: one of these patterns, a collection of them, or a mapping from patterns to the
+            options of their modules, of which the first that matches a module applies (None:
+            `options`; False: the module stays as it is):
+            a string, which is the path of one module if there is one, and otherwise a path with
+            `*`, `?` and `[...]` as in a shell (a `*` crosses dots), the last name of paths, or the
+            name of a class;
+            a regular expression of re.compile(), for whole paths;
+            a class of modules, or a tuple of classes; subclasses count;
+            a function of path and module.
+        options: of the regions; a region without a name has that of its module.
+        scope: whether regions are CheckpointScopes rather than functions.
+        keep_last: as many of the last modules that match stay as they are: backward begins with
+            them, so that regions would save no memory at the peak of the step.
+        every: of the others, the first one of each class is a region, and each `every`-th one of
+            the class after it, in the order of named_modules().
+        verbose: prints the result.
 
-    Returns the names of the modules. A module that is a region already stays as it is, and is not
-    among them. Raises ValueError for a name that no module has, and for a negative keep_last.
+    Returns:
+        The names of the modules: a list, printed as a table with their classes and options. A
+        module that is a region already stays as it is, and is not among them.
+
+    Raises:
+        ValueError: If a pattern matches no module, with the closest names; functions may. If
+            `keep_last` is negative, or `every` is not positive. Nothing has been changed then.
+        TypeError: If a pattern or options are of another type.
     """
     if keep_last < 0:
         raise ValueError(f"keep_last must not be negative; received {keep_last}")
+    if every < 1:
+        raise ValueError(f"every must be positive; received {every}")
     if options is not None:
         check_options(options)
-    predicate = _predicate(select, model)
-    chosen = [
-        (name, module)
-        for name, module in model.named_modules()
-        if not hasattr(module, "_reprise_region") and predicate(name, module)
-    ]
-    chosen = chosen[: max(0, len(chosen) - keep_last)]
-    for name, module in chosen:
-        own = options.copy() if options is not None else CheckpointOptions()
-        own.name = own.name or name
-        module._reprise_region = (own, scope)
-        module.__class__ = _as_region(type(module))
-    return [name for name, _ in chosen]
+    chosen = choose(model, select, options, _is_region)
+    chosen = every_of_class(chosen[: max(0, len(chosen) - keep_last)], every)
+    rows = []
+    for choice in chosen:
+        own = choice.options.copy() if choice.options is not None else CheckpointOptions()
+        row = {
+            "path": choice.path,
+            "class": type(choice.module).__name__,
+            "options": describe_options(own, scope),
+        }
+        own.name = own.name or choice.path
+        choice.module._reprise_region = (own, scope)  # type: ignore[assignment]
+        choice.module.__class__ = _as_region(type(choice.module))  # type: ignore[arg-type]
+        rows.append(row)
+    applied = CheckpointedModules(rows)
+    if verbose:
+        print(applied)
+    return applied
 
 
 def remove_checkpointing(model):
@@ -110,11 +157,7 @@ def remove_checkpointing(model):
 
     Backwards of forwards that have run recompute as before.
     """
-    regions = [
-        (name, module)
-        for name, module in model.named_modules()
-        if hasattr(module, "_reprise_region")
-    ]
+    regions = [(name, module) for name, module in model.named_modules() if _is_region(module)]
     for _, module in regions:
         del module._reprise_region
         module.__class__ = type(module).__bases__[0]

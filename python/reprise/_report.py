@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""The memory of a step within a budget as a picture, drawn by altair."""
+"""The memory of a step within a budget, and saved tensors, as pictures, drawn by altair."""
 
 import json
 import os
 import pathlib
 import warnings
 
-from reprise._report_rows import CLASSES, StepRows, bytes_text, peak_of
+from reprise._quantities import byte_unit, bytes_text
+from reprise._report_rows import CLASSES, StepRows, peak_of
 
-__all__ = ["write_picture"]
+__all__ = ["write_bill", "write_picture"]
 
 _FORMATS = {".html": "html", ".svg": "svg"}
 _WIDTH = 860
@@ -173,21 +174,67 @@ class _Picture:
         return bars.properties(width=_WIDTH, height=alt.Step(15), title=title)
 
 
+def _bill_chart(alt, rows):
+    """Returns bars of the bytes by module, or by node if no module is known, in parts by kind."""
+    field = "module" if any(row["module"] for row in rows) else "node"
+    size, unit = byte_unit(max((row["bytes"] for row in rows), default=1))
+    values = [
+        {
+            "label": row[field] or "-",
+            "memory": row["bytes"] / size,
+            "bytes": bytes_text(row["bytes"]),
+            **{key: row[key] or "-" for key in ("region", "node", "operator", "kind", "shape")},
+        }
+        for row in rows
+    ]
+    tooltip = ["label", "region", "node", "operator", "kind", "shape", "bytes"]
+    return (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_bar()
+        .encode(
+            x=alt.X("sum(memory):Q", title=f"bytes ({unit})"),
+            y=alt.Y("label:N", sort="-x", title=field),
+            color=alt.Color("kind:N", legend=alt.Legend(orient="bottom", title=None)),
+            detail=["node:N", "region:N", "shape:N", "bytes:N", "operator:N"],
+            tooltip=[f"{name}:N" for name in tooltip],
+        )
+        .properties(
+            width=_WIDTH,
+            title=f"Saved for backward: {bytes_text(sum(row['bytes'] for row in rows))}",
+        )
+    )
+
+
+def _form_of(path):
+    form = pathlib.Path(path).suffix
+    if form not in _FORMATS:
+        raise ValueError(f"a picture is an .html or .svg file; not {os.fspath(path)!r}")
+    return _FORMATS[form]
+
+
+def write_bill(rows, path):
+    """Draws the rows of saved_tensors() into an .html file, which needs no network, or an .svg file."""
+    form = _form_of(path)
+    alt = _import_altair()
+    _save(alt, _bill_chart(alt, rows), path, form)
+
+
 def write_picture(report, path):
     """Draws the data of a report into an .html file, which needs no network, or an .svg file."""
-    path = pathlib.Path(path)
-    form = _FORMATS[path.suffix]
     picture = _Picture(report)
+    with warnings.catch_warnings():
+        # One selection for two panels is meant.
+        warnings.filterwarnings("ignore", message="Automatically deduplicated selection")
+        _save(picture.alt, picture.chart(), path, _form_of(path))
+
+
+def _save(alt, chart, path, form):
+    path = pathlib.Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     options = {"inline": True} if form == "html" else {}
     try:
-        with (
-            picture.alt.data_transformers.enable("default", max_rows=None),
-            warnings.catch_warnings(),
-        ):
-            # One selection for two panels is meant.
-            warnings.filterwarnings("ignore", message="Automatically deduplicated selection")
-            picture.chart().save(str(temporary), format=form, **options)
+        with alt.data_transformers.enable("default", max_rows=None):
+            chart.save(str(temporary), format=form, **options)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,7 +2,9 @@
 # Copyright 2026 The Reprise Authors
 """What a picture of a step shows: texts, and rows of data in its units."""
 
-__all__ = ["CLASSES", "StepRows", "bytes_text", "peak_of", "stretches"]
+from reprise._quantities import byte_unit, bytes_text, largest_unit
+
+__all__ = ["CLASSES", "StepRows", "peak_of", "stretches"]
 
 MOST_MOMENTS = 600  # a picture has not many more columns
 MOST_BARS = 40
@@ -21,22 +23,8 @@ CLASSES = [
 BEFORE_STEP, WORKSPACE = 0, 5
 
 
-def _unit(largest, units):
-    return next((unit for unit in units if largest >= unit[0]), units[-1])
-
-
-def _byte_unit(largest):
-    units = [(2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes")]
-    return _unit(largest, units)
-
-
 def _second_unit(largest):
-    return _unit(largest, [(1, "s"), (1e-3, "ms"), (1e-6, "us")])
-
-
-def bytes_text(number):
-    size, name = _byte_unit(number)
-    return f"{number / size:.4g} {name}"
+    return largest_unit(largest, [(1, "s"), (1e-3, "ms"), (1e-6, "us")])
 
 
 def _in_page(text):
@@ -74,7 +62,7 @@ class StepRows:
         self.plain = report["plain"]
         largest = max(peak_of(self.memory), peak_of(self.plain), report["budget_bytes"] or 0)
         seconds = max(self.memory["moments"][-1][1], self.plain["moments"][-1][1])
-        self.byte, self.byte_name = _byte_unit(largest)
+        self.byte, self.byte_name = byte_unit(largest)
         self.second, self.second_name = _second_unit(seconds)
         self.right = seconds / self.second
         self.top = 1.12 * largest / self.byte

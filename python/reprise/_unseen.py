@@ -3,31 +3,31 @@
 """Code of torch that runs inside regions and is no part of them: it is hidden from policies.
 
 Such code may run in forward only, and under a policy all other code has to run the same operators
-each time. Tapes do not record the compilation and gathering among it. The modules are not imported
-here: some take a second. They are found as they are.
+each time. Regions do not see the compilation among it, and tapes do not record the gathering.
 """
 
 import contextlib
 import functools
 import operator
-import sys
 import weakref
 
 import torch
 
+from reprise import _torch_modules
 from reprise._native import _C
 
 __all__ = ["install"]
 
 
 def _hide_compilation(module):
-    # A compiled function compiles when it is called first, and makes tensors without values for it.
+    # A compiled function compiles when it is called first. Its operators compute nothing: they are on
+    # tensors without values, whose sizes may be symbols.
     handler = module.callback.callback_handler
     install_callbacks = handler.install_callbacks  # entered around each compilation
 
     @contextlib.contextmanager
     def install_hidden(*args, **kwargs):
-        with _C.framework_code(), install_callbacks(*args, **kwargs):
+        with _C.unobserved(), install_callbacks(*args, **kwargs):
             yield
 
     handler.install_callbacks = install_hidden
@@ -123,45 +123,10 @@ def _set_refillable(group):
     _C.set_refillable(tensors, gather)
 
 
-_HIDING = {
-    "torch._dynamo": _hide_compilation,
-    "torch.distributed.fsdp._fully_shard._fsdp_param_group": _hide_gathering,
-    "torch.distributed.fsdp._fully_shard._fsdp_state": _hide_hooks_of_units,
-}
-
-
-class _Finder:
-    """In sys.meta_path: calls what is to be called once a module has been imported.
-
-    A spec that is only asked for, as by importlib.util.find_spec(), imports nothing: the next one
-    calls it.
-    """
-
-    def find_spec(self, name, path=None, target=None):
-        hide = _HIDING.get(name)
-        spec = self._found_by_others(name, path, target) if hide is not None else None
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            hide(module)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-    def _found_by_others(self, name, path, target):
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = None if finder is self or find is None else find(name, path, target)
-            if spec is not None:
-                return spec
-        return None
-
-
 def install():
-    for name, hide in _HIDING.items():
-        if name in sys.modules:
-            hide(sys.modules[name])
-    sys.meta_path.insert(0, _Finder())
+    for name, hide in (
+        ("torch._dynamo", _hide_compilation),
+        ("torch.distributed.fsdp._fully_shard._fsdp_param_group", _hide_gathering),
+        ("torch.distributed.fsdp._fully_shard._fsdp_state", _hide_hooks_of_units),
+    ):
+        _torch_modules.when_imported(name, hide)

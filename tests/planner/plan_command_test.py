@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The Reprise Authors
-"""The program behind tools/plan on reports of memory budgets: text, JSON, pictures, errors."""
+"""The program behind tools/plan: reports of memory budgets, a long chain with a store, errors."""
 
 import argparse
 import json
@@ -42,6 +42,23 @@ def report_lines():
     ]
 
 
+def long_chain_lines(layers):
+    """Returns the trace of a chain; backward of a layer reads the layer's input."""
+    values = [{"value": 0, "bytes": MIB, "kind": "input"}]
+    operators = []
+    for layer in range(layers):
+        values.append({"bytes": MIB, "released": min(layer + 1, layers - 1)})
+        operators.append({"name": f"layer{layer}", "reads": [layer], "results": [layer + 1]})
+    for layer in reversed(range(layers)):
+        operators.append({"name": f"layer{layer}_backward", "can_recompute": False})
+        operators[-1]["reads"] = [layer]
+    return [
+        {"format": "reprise-trace", "version": 1, "backward_begin": layers},
+        *[value | {"value": i} for i, value in enumerate(values)],
+        *[{"operator": i, "seconds": 0.001} | op for i, op in enumerate(operators)],
+    ]
+
+
 class PlanCommandTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())
@@ -73,6 +90,23 @@ class PlanCommandTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("budget      30.0 MiB", done.stdout)
         self.assertNotIn("followed by the budget", done.stdout)
+
+    def test_puts_checkpoints_of_a_long_chain_into_a_store(self):
+        self.write(long_chain_lines(500))
+        budget = ("--budget", "7MiB")
+        alone = json.loads(self.run_program(*budget, "--json").stdout)["plan"]
+        store = ("--store", "disk,rate=200MB/s")
+        done = self.run_program(*budget, *store)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"stored      [0-9.]+ MiB, waited for [0-9]+ ms")
+        plan = json.loads(self.run_program(*budget, *store, "--json").stdout)["plan"]
+        stored = [each for each in plan["choices"] if each["fate"] == "stored"]
+        self.assertEqual({each["store"] for each in stored}, {"disk"})
+        self.assertEqual(plan["stored_bytes"], len(stored) * MIB)
+        self.assertGreater(len(stored), 10)
+        self.assertLess(plan["seconds"], 0.8 * alone["seconds"])
+        self.assertLess(plan["recompute_seconds"], alone["recompute_seconds"] / 2)
+        self.assertLessEqual(plan["peak_bytes"], 7 * MIB)
 
     @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is missing")
     def test_draws_the_memory_and_the_values(self):

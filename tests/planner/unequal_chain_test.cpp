@@ -2,8 +2,8 @@
 // Copyright 2026 The Reprise Authors
 //
 // Chains of more than a hundred unequal operators beside the least recomputation that nested
-// checkpoints reach, by a recursion over all stretches. REPRISE_CHAIN_OPERATORS sets how many; the
-// recursion takes time with their cube.
+// checkpoints reach, by a recursion over all stretches; without a store, and with one for what
+// forward keeps. REPRISE_CHAIN_OPERATORS sets how many; the recursion takes time with their cube.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "reprise/planner/chain/stretches.h"
@@ -76,35 +77,53 @@ struct UnequalChain {
   std::vector<bool> is_evicted;
 };
 
-// Seconds of recomputation by stretch and bytes beside the chain's input.
+// Seconds of recomputation by stretch and bytes beside the chain's input, and of copies to a store
+// and back, infinite if there is none.
 class Optimum {
  public:
-  Optimum(const UnequalChain& chain, int most_bytes)
+  Optimum(const UnequalChain& chain, int most_bytes, float copy_seconds_per_byte)
       : chain_(chain),
         size_(chain.size()),
         most_bytes_(most_bytes),
+        copy_seconds_per_byte_(copy_seconds_per_byte),
         again_(static_cast<std::size_t>(size_) * size_ * (most_bytes + 1), kInfinite),
-        in_forward_(static_cast<std::size_t>(size_) * (most_bytes + 1), kInfinite) {
+        in_forward_(static_cast<std::size_t>(size_) * (most_bytes + 1), kInfinite),
+        with_stored_input_(in_forward_) {
     for (int s = size_ - 1; s >= 0; --s) {
       for (int t = s; t < size_; ++t) {
-        solve(s, t, false);
+        solve_again(s, t);
       }
-      solve(s, size_ - 1, true);
+      solve_in_forward(s, false);
+      solve_in_forward(s, true);
     }
   }
 
   double operator()(int bytes) const { return in_forward_[bytes]; }
 
  private:
-  float* row(int s, int t, bool is_in_forward) {
-    const std::size_t row = is_in_forward ? s : static_cast<std::size_t>(s) * size_ + t;
-    return (is_in_forward ? in_forward_ : again_).data() + row * (most_bytes_ + 1);
+  float* again(int s, int t) {
+    return again_.data() + (static_cast<std::size_t>(s) * size_ + t) * (most_bytes_ + 1);
+  }
+  float* in_forward(int s, bool is_input_stored) {
+    return (is_input_stored ? with_stored_input_ : in_forward_).data() +
+           static_cast<std::size_t>(s) * (most_bytes_ + 1);
   }
 
-  void solve(int s, int t, bool is_in_forward) {
-    float* const best = row(s, t, is_in_forward);
+  // The best of what is in front of a place and behind it; `taken` bytes by the place, by what is
+  // in front of it.
+  void combine(float* best, int need, float seconds, const float* behind, int taken_behind,
+               const float* in_front, int taken_in_front) const {
+    for (int bytes = std::max({need, taken_behind, taken_in_front}); bytes <= most_bytes_;
+         ++bytes) {
+      best[bytes] = std::min(
+          best[bytes], seconds + behind[bytes - taken_behind] + in_front[bytes - taken_in_front]);
+    }
+  }
+
+  void solve_again(int s, int t) {
+    float* const best = again(s, t);
     if (s == t) {
-      const int need = std::max(chain_.workspace[s], is_in_forward ? chain_.bytes[s + 1] : 0);
+      const int need = chain_.workspace[s];
       std::fill(best + std::min(need, most_bytes_ + 1), best + most_bytes_ + 1, 0.0F);
       return;
     }
@@ -112,48 +131,74 @@ class Optimum {
     float seconds = 0;
     for (int c = s + 1; c <= t; ++c) {
       need = std::max(need, (c - 1 > s ? chain_.bytes[c - 1] : 0) + chain_.bytes[c]);
-      seconds += is_in_forward ? 0.0F : static_cast<float>(chain_.seconds[c - 1]);
-      if (is_in_forward && chain_.is_evicted[c]) {
+      seconds += static_cast<float>(chain_.seconds[c - 1]);
+      combine(best, need, seconds, again(c, t), chain_.bytes[c], again(s, c - 1), 0);
+    }
+  }
+
+  // A stored input takes its bytes while forward and backward are at its stretch.
+  void solve_in_forward(int s, bool is_input_stored) {
+    const int last = size_ - 1;
+    const int own = is_input_stored ? chain_.bytes[s] : 0;
+    float* const best = in_forward(s, is_input_stored);
+    int need = own + chain_.bytes[s + 1];
+    if (s == last) {
+      need = std::max(need, own + chain_.workspace[s]);
+      std::fill(best + std::min(need, most_bytes_ + 1), best + most_bytes_ + 1, 0.0F);
+      return;
+    }
+    for (int c = s + 1; c <= last; ++c) {
+      need = std::max(need, (c - 1 > s ? chain_.bytes[c - 1] : own) + chain_.bytes[c]);
+      if (chain_.is_evicted[c]) {
         continue;
       }
-      const float* const right = row(c, t, is_in_forward);
-      const float* const left = row(s, c - 1, false);
-      for (int bytes = need; bytes <= most_bytes_; ++bytes) {
-        best[bytes] = std::min(best[bytes], seconds + right[bytes - chain_.bytes[c]] + left[bytes]);
-      }
+      combine(best, need, 0, in_forward(c, false), chain_.bytes[c], again(s, c - 1), own);
+      const float copies = copy_seconds_per_byte_ * static_cast<float>(chain_.bytes[c]);
+      combine(best, need, copies, in_forward(c, true), 0, again(s, c - 1), own);
     }
-    if (is_in_forward) {
-      const float* const again = row(s, t, false);
-      need = std::max(need, chain_.bytes[t] + chain_.bytes[t + 1]);
-      for (int bytes = need; bytes <= most_bytes_; ++bytes) {
-        best[bytes] = std::min(best[bytes], again[bytes]);
-      }
-    }
+    need = std::max(need, chain_.bytes[last] + chain_.bytes[last + 1]);
+    const std::vector<float> nothing(most_bytes_ + 1);
+    combine(best, need, 0, again(s, last), own, nothing.data(), 0);
   }
 
   const UnequalChain& chain_;
   const int size_;
   const int most_bytes_;
+  const float copy_seconds_per_byte_;
   std::vector<float> again_;
   std::vector<float> in_forward_;
+  std::vector<float> with_stored_input_;
 };
 
-void expect_near_optimum(const UnequalChain& chain, int max_simulations, double most_ratio) {
+// copy_seconds_per_byte: to a store and back.
+void expect_near_optimum(const UnequalChain& chain, int max_simulations, double most_ratio,
+                         float copy_seconds_per_byte = kInfinite) {
   const planner::Trace trace = chain.trace();
-  const Optimum optimum(chain, 70);
+  std::vector<planner::StoreOption> stores;
+  if (copy_seconds_per_byte < kInfinite) {
+    stores.emplace_back().put_seconds_per_byte = copy_seconds_per_byte;
+  }
+  const Optimum optimum(chain, 70, copy_seconds_per_byte);
   for (const int bytes : {25, 40, 70}) {
-    planner::Planner planner(trace, {.stores = {}, .max_simulations = max_simulations});
+    planner::Planner planner(trace, {.stores = stores, .max_simulations = max_simulations});
     const auto found = planner.plan(chain.bytes[0] + bytes);
     ASSERT_TRUE(found) << bytes << " bytes";
-    EXPECT_GE(found->simulation.recompute_seconds, optimum(bytes)) << bytes << " bytes";
-    EXPECT_LE(found->simulation.recompute_seconds, most_ratio * optimum(bytes))
-        << bytes << " bytes";
+    const double seconds = found->simulation.recompute_seconds + found->simulation.store_seconds;
+    EXPECT_GE(seconds, optimum(bytes) * (1 - 1e-5)) << bytes << " bytes";
+    EXPECT_LE(seconds, most_ratio * optimum(bytes)) << bytes << " bytes";
   }
 }
 
 TEST(UnequalChainTest, LongChainsAreWithinOnePercentOfTheOptimum) {
   for (const std::uint64_t seed : {1, 2}) {
     expect_near_optimum(UnequalChain(seed, operators()), 2000, 1.01);
+  }
+}
+
+TEST(UnequalChainTest, LongChainsWithAStoreAreWithinTwoPercentOfTheOptimum) {
+  for (const float seconds : {1.0F, 10.0F, 50.0F}) {
+    SCOPED_TRACE(std::to_string(seconds) + " s per byte");
+    expect_near_optimum(UnequalChain(1, operators()), 2000, 1.02, seconds);
   }
 }
 

@@ -4,6 +4,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 import reprise
@@ -63,7 +64,17 @@ def test_ways_to_choose():
         ((Block, nn.ReLU), ["0", "1", "2.0", "2.1"]),
         (["2.1", "0"], ["0", "2.1"]),
         (lambda name, module: name.endswith(".linear"), ["0.linear", "2.0.linear", "2.1.linear"]),
-        (nn.Conv2d, []),
+        (lambda name, module: False, []),
+        ("2.*", ["2.0", "2.0.linear", "2.1", "2.1.linear"]),
+        ("2.[1-9]", ["2.1"]),
+        ("linear", ["0.linear", "2.0.linear", "2.1.linear"]),
+        ("Block", ["0", "2.0", "2.1"]),
+        (re.compile(r"(\d+\.)?0"), ["0", "2.0"]),
+        ([nn.ReLU, "2.1", re.compile("0")], ["0", "1", "2.1"]),
+        ((nn.ReLU, nn.Conv2d), ["1"]),
+        ((nn.ReLU, "2.1"), ["1", "2.1"]),
+        ({"2.0": None, nn.ReLU: False}, ["2.0"]),
+        ("", [""]),
     ):
         assert reprise.apply_checkpointing(make_model(), select) == names
     model = make_model()
@@ -192,9 +203,25 @@ def test_a_name_is_one_name():
         ),
         ("2.linear", r"the closest names are 0\.linear, 2\.0\.linear, 2\.1\.linear"),
         ({"routed_experts"}, r"received 'routed_experts'; see named_modules\(\)"),
+        ("Blok", r"received 'Blok'; the closest names are Block"),
+        ("2.*.lineer", r"received '2\.\*\.lineer'; the closest names are 2\.1\.linear"),
+        (
+            re.compile(r"2\.0\.lineer"),
+            r"path is of this form; received .*closest names are 2\.0\.linear",
+        ),
+        (
+            nn.Linear(1, 1).forward.__class__,
+            r"no module is of this class; received builtins\.method",
+        ),
+        ((nn.Conv2d, nn.LeakyReLU), r"received torch.*Conv2d, torch.*LeakyReLU; "),
+        (
+            nn.LazyLinear,
+            r"no module is of this class; received .*LazyLinear; the closest names are Linear",
+        ),
+        ({Block: None, "lineer": False}, r"received 'lineer'"),
     ],
 )
-def test_a_name_that_no_module_has(select, message):
+def test_a_pattern_that_no_module_matches(select, message):
     model = make_model()
     with pytest.raises(ValueError, match=message):
         reprise.apply_checkpointing(model, select)
@@ -210,3 +237,79 @@ def test_options_of_another_class():
             reprise.checkpoint(torch.sin, torch.ones(2, requires_grad=True), options=options)
         with pytest.raises(TypeError, match=message):
             reprise.CheckpointScope(options)
+
+
+def test_other_objects_are_no_patterns():
+    with pytest.raises(TypeError, match="a class or a function; received a int: 3"):
+        reprise.apply_checkpointing(make_model(), [Block, 3])
+    with pytest.raises(TypeError, match="have to be a CheckpointOptions; received a bool"):
+        reprise.apply_checkpointing(make_model(), {Block: True})
+
+
+def chosen(model):
+    """Returns the regions of a model, with the names of their options."""
+    return {
+        name: module._reprise_region[0].name
+        for name, module in model.named_modules()
+        if hasattr(module, "_reprise_region")
+    }
+
+
+@pytest.mark.parametrize("scope", [False, True])
+def test_the_first_pattern_that_matches_gives_the_options(scope):
+    model, x = make_model(), leaf(4, 8)
+    expected = run_step(lambda: model(x).sum(), [x, *model.parameters()])
+    one, other = (reprise.CheckpointOptions(name=name) for name in ("one", "other"))
+    names = reprise.apply_checkpointing(
+        model,
+        {"2.0": one, "0": False, re.compile("2.*"): None, Block: one},
+        options=other,
+        scope=scope,
+    )
+    assert names == ["2", "2.0", "2.0.linear", "2.1", "2.1.linear"]
+    assert chosen(model) == {name: "one" if name == "2.0" else "other" for name in names}
+    assert_same(run_step(lambda: model(x).sum(), [x, *model.parameters()]), expected)
+
+
+def test_every_kth_of_each_class():
+    class Other(Block):
+        pass
+
+    model = nn.Sequential(*(kind() for _ in range(5) for kind in (Block, Other)))
+    assert reprise.apply_checkpointing(copy.deepcopy(model), Block, every=2) == list("014589")
+    names = reprise.apply_checkpointing(copy.deepcopy(model), Other, every=2, keep_last=1)
+    assert names == ["1", "5"]
+    names = reprise.apply_checkpointing(model, [str(i) for i in range(10)], every=3)
+    assert names == ["0", "1", "6", "7"]
+    with pytest.raises(ValueError, match="every must be positive; received 0"):
+        reprise.apply_checkpointing(model, Block, every=0)
+
+
+def test_a_table_of_what_was_chosen(capsys):
+    model = make_model()
+    with_policy = reprise.CheckpointOptions(
+        policy=reprise.policies.save_matmuls(),
+        input_store=reprise.stores.packed(),
+        early_stop=False,
+    )
+    applied = reprise.apply_checkpointing(model, {"2.*0": with_policy, Block: None}, verbose=True)
+    table = [
+        "module  class  options",
+        "0       Block  defaults",
+        "2.0     Block  policy, input_store, early_stop=False",
+        "2.1     Block  defaults",
+    ]
+    assert capsys.readouterr().out == "\n".join(table) + "\n"
+    assert str(applied) == "\n".join(table)
+    assert applied.rows[1] == {"path": "2.0", "class": "Block", "options": table[2][15:]}
+    assert isinstance(applied, list) and repr(applied) == "['0', '2.0', '2.1']"
+    again = reprise.apply_checkpointing(model, Block, scope=True)
+    assert again == [] and str(again) == "module  class  options"
+    root = reprise.apply_checkpointing(Block(), "", scope=True)
+    assert str(root).splitlines()[1] == "(the model)  Block  scope"
+
+
+def test_a_module_with_several_paths_matches_by_each():
+    shared = Block()
+    model = nn.ModuleDict({"first": shared, "second": shared})
+    assert reprise.apply_checkpointing(model, "*second") == ["first"]

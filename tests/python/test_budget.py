@@ -45,6 +45,18 @@ def test_the_first_step_is_observed_and_the_second_planned(training):
         budget.explain("aten::no_such")
 
 
+def test_plans_in_the_background(training, tmp_path):
+    budget = reprise.MemoryBudget(peak_bytes=training.part(0.7), plans_in_background=True)
+    for step in range(5):
+        assert_same(training.within(budget), training.expected)
+        assert training.peak <= training.part(0.7), f"step {step}"
+        budget.save_plans(tmp_path / "step.plans")  # waits
+    last = budget.last_step()
+    assert last.is_planned
+    assert last.planning_seconds == 0
+    assert last.evicted_bytes == 0
+
+
 def test_the_device_by_name(training):
     for device in ("cpu", torch.device("cpu")):
         budget = reprise.MemoryBudget(peak_bytes=training.part(0.7), device=device)

@@ -9,7 +9,7 @@ import sys
 import pytest
 import reprise
 from budget_training import Training
-from reprise import _report, _report_rows
+from reprise import _quantities, _report, _report_rows
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,9 @@ def test_the_page_has_the_memory_the_values_and_the_peak(training, budget, tmp_p
     path = tmp_path / "step.html"
     budget.write_report(str(path))
     page = path.read_text()
-    peak = _report_rows.bytes_text(_report_rows.peak_of(budget._picture_data()["memory"]))
-    measured = _report_rows.bytes_text(budget.last_step().peak_bytes)
-    limit = _report_rows.bytes_text(training.part(0.6))
+    peak = _quantities.bytes_text(_report_rows.peak_of(budget._picture_data()["memory"]))
+    measured = _quantities.bytes_text(budget.last_step().peak_bytes)
+    limit = _quantities.bytes_text(training.part(0.6))
     for text in (
         "Memory of a step within a budget",
         f"peak {peak} (last step: {measured}); budget {limit}",

@@ -27,16 +27,9 @@ from torch._dynamo import compiled_autograd
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import checkpoint as torch_checkpoint
 
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
 BACKENDS = ("eager", "aot_eager")
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler():
-    torch._dynamo.reset()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Dynamo does not know how to trace")
-        yield
-    torch._dynamo.reset()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@
 import pytest
 import reprise
 import torch
-from helpers import ALL_FORMS, FUNCTION_FORMS, assert_as_plain, block, leaf, scope_with
+from helpers import ALL_FORMS, FUNCTION_FORMS, assert_as_plain, block, leaf
 
 
 @pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
@@ -116,13 +116,6 @@ def test_vmap_inside_a_region(form):
         return torch.vmap(lambda row: (row.sin() * row).cumsum(0).exp())(t)
 
     assert_as_plain(lambda region: region(function, x).sum(), [x], form)
-
-
-def test_torch_func_around_a_region_is_torchs_error():
-    x = torch.randn(5)
-    for region in (reprise.checkpoint, scope_with()):
-        with pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
-            torch.func.grad(lambda t, region=region: region(block, t).sum())(x)
 
 
 @pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
