@@ -46,14 +46,14 @@ bool BackgroundPlanning::begin(std::shared_ptr<StepPlanner> planner, PlanRequest
     return false;
   }
   auto job = std::make_unique<Job>();
-  job->planner = std::move(planner);
-  job->request = std::move(request);
+  job->outcome.planner = std::move(planner);
+  job->outcome.request = std::move(request);
   job->process = ::getpid();
   std::packaged_task<void()> task([job = job.get(), observe = observer()] {
     if (observe) {
       observe();
     }
-    job->found = job->planner->find(job->request);
+    job->outcome.found = job->outcome.planner->find(job->outcome.request);
   });
   job->is_done = task.get_future().share();
   try {
@@ -71,20 +71,19 @@ std::optional<BackgroundPlanning::Outcome> BackgroundPlanning::take() {
   }
   if (has_forked()) {
     Job* const lost = job_.release();
-    return Outcome{lost->planner, lost->request, std::nullopt, /*is_lost=*/true};
+    return Outcome{lost->outcome.planner, lost->outcome.request, std::nullopt, /*is_lost=*/true};
   }
   if (job_->is_done.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     return std::nullopt;
   }
   const std::unique_ptr<Job> job = std::move(job_);
   job->thread.join();
-  Outcome outcome{std::move(job->planner), std::move(job->request), std::move(job->found)};
   try {
     job->is_done.get();
   } catch (...) {
-    outcome.error = std::current_exception();
+    job->outcome.error = std::current_exception();
   }
-  return outcome;
+  return std::move(job->outcome);
 }
 
 std::shared_future<void> BackgroundPlanning::pending() const {

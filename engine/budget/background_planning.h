@@ -58,9 +58,7 @@ class BackgroundPlanning {
 
  private:
   struct Job {
-    std::shared_ptr<StepPlanner> planner;
-    PlanRequest request;
-    std::optional<FoundPlan> found;
+    Outcome outcome;
     std::shared_future<void> is_done;
     std::thread thread;
     pid_t process;

@@ -18,6 +18,7 @@ from reprise._checkpoint import (
     run_region,
 )
 from reprise._select import Selection, choose, every_of_class
+from reprise._tables import table_lines
 
 __all__ = ["CheckpointedModules", "apply_checkpointing", "remove_checkpointing"]
 
@@ -64,14 +65,8 @@ class CheckpointedModules(list):
         self.rows = rows
 
     def __str__(self) -> str:
-        head = {"path": "module", "class": "class", "options": "options"}
-        rows = [head, *({**row, "path": row["path"] or "(the model)"} for row in self.rows)]
-        widths = [max(len(row[key]) for row in rows) for key in head]
-        lines = (
-            "  ".join(row[key].ljust(width) for key, width in zip(head, widths, strict=True))
-            for row in rows
-        )
-        return "\n".join(line.rstrip() for line in lines)
+        rows = [(row["path"] or "(the model)", row["class"], row["options"]) for row in self.rows]
+        return "\n".join(table_lines([("module", "class", "options"), *rows]))
 
 
 def _is_region(module: nn.Module) -> bool:

@@ -72,10 +72,9 @@ class ProfileOfProgram:
     def run(self, name: str, arguments: Sequence[str], is_module: bool) -> int:
         """Runs the program to the end of its last step; returns its exit status."""
         try:
-            status = run_program(name, arguments, is_module, ends_at=_Enough)
+            return run_program(name, arguments, is_module, ends_at=_Enough)
         finally:
             self._steps.end()
-        return status
 
     def show(self, points: int, page: str | None) -> int:
         """Prints what has been found, and writes it as a page; returns an exit status."""

@@ -221,11 +221,12 @@ def write_bill(rows, path):
 
 def write_picture(report, path):
     """Draws the data of a report into an .html file, which needs no network, or an .svg file."""
+    form = _form_of(path)
     picture = _Picture(report)
     with warnings.catch_warnings():
         # One selection for two panels is meant.
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection")
-        _save(picture.alt, picture.chart(), path, _form_of(path))
+        _save(picture.alt, picture.chart(), path, form)
 
 
 def _save(alt, chart, path, form):

@@ -19,6 +19,7 @@ from torch.utils import _pytree
 from reprise import _report
 from reprise._native import _C
 from reprise._quantities import bytes_text
+from reprise._tables import table_lines
 
 __all__ = ["RecordedModules", "SavedTensors", "record_modules", "saved_tensors"]
 
@@ -200,7 +201,7 @@ class _Bill:
                 "device": "",
                 **more,
                 "operator": more.get("operator")
-                or ("" if "region" in more and more["region"] else _operator_of(name)),
+                or ("" if more.get("region") else _operator_of(name)),
             }
         )
 
@@ -240,15 +241,11 @@ class SavedTensors:
         ]
         columns = ("module", "region", "node", "kind")
         sums = list(self.bytes_by(*columns).items())
-        head = [("bytes", "part", *columns)]
         shown = [
             (bytes_text(size), f"{size / max(1, total):.1%}", *(value or "-" for value in values))
             for values, size in sums[:_MOST_LINES]
         ]
-        widths = [max(map(len, column)) for column in zip(*head, *shown, strict=True)]
-        for row in head + shown:
-            cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-            lines.append("  ".join(cells).rstrip())
+        lines += table_lines([("bytes", "part", *columns), *shown])
         if len(sums) > _MOST_LINES:
             rest = bytes_text(sum(size for _, size in sums[_MOST_LINES:]))
             lines.append(f"{len(sums) - _MOST_LINES} more, of {rest}")

@@ -97,7 +97,6 @@ class Steps:
         try:
             result = call(module, *args, **kwargs)
         except BaseException as error:
-            here.is_inside = False
             self._abandon(error)
             raise
         finally:
@@ -107,8 +106,7 @@ class Steps:
         return result
 
     def _follow(self, result: Any) -> None:
-        leaves = result if isinstance(result, torch.Tensor) else _pytree.tree_leaves(result)
-        for leaf in [leaves] if isinstance(leaves, torch.Tensor) else leaves:
+        for leaf in _pytree.tree_leaves(result):
             if not isinstance(leaf, torch.Tensor):
                 self._here.has_other_results |= not isinstance(leaf, (int, float, str, type(None)))
             elif leaf.grad_fn is not None:

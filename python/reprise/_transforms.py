@@ -30,17 +30,18 @@ class _Allowed(threading.local):
 
 
 _allowed = _Allowed()
-_is_inside = torch._C._functorch.maybe_current_level
 _has_hooks = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]
 
 
 def runs_plainly(is_tape: bool) -> bool:
-    """Returns whether a region that begins now is none, with a warning for the first one.
+    """Returns whether a region that begins inside of a transform is none.
+
+    The first such region warns.
 
     Args:
         is_tape: whether the region records its operators, rather than to call its code again.
     """
-    if _is_inside() is None or (is_tape and _has_hooks()):
+    if is_tape and _has_hooks():
         return False
     if not _allowed.value:
         raise CheckpointError(f"{_TEXT} (set_transforms_allowed(False))")

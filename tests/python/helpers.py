@@ -14,6 +14,7 @@ import threading
 import pytest
 import reprise
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 with_inductor = pytest.mark.skipif(
@@ -131,6 +132,27 @@ class CountingMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.counts[str(func)] += 1
         return func(*args, **(kwargs or {}))
+
+
+class Boxed(torch.Tensor):
+    """Holds a tensor, and does to it what is done to the box. Counts matrix multiplications."""
+
+    multiplications = 0
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad
+        )
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        Boxed.multiplications += func is torch.ops.aten.mm.default
+        args, kwargs = pytree.tree_map_only(Boxed, lambda b: b.inner, (args, kwargs or {}))
+        return pytree.tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
 
 
 def operators_of(function):

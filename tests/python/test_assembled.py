@@ -9,11 +9,19 @@ import pytest
 import reprise
 import torch
 from framework_ranks import run_on_ranks
-from helpers import assert_same, current_bytes, in_scope, memory, operators_of, plain, scope_with
+from helpers import (
+    Boxed,
+    assert_same,
+    current_bytes,
+    in_scope,
+    memory,
+    operators_of,
+    plain,
+    scope_with,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.testing._internal.two_tensor import TwoTensor
-from torch.utils import _pytree as pytree
 
 ROWS = WIDTH = 32
 BYTES = ROWS * WIDTH * 4
@@ -306,29 +314,11 @@ def test_a_parameter_written_before_backward_is_an_error(kind, mesh):
         case.backward()
 
 
-class Box(torch.Tensor):
-    """Does not say what it holds."""
-
-    @staticmethod
-    def __new__(cls, inner):
-        return torch.Tensor._make_wrapper_subclass(
-            cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad
-        )
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        args, kwargs = pytree.tree_map_only(Box, lambda b: b.inner, (args, kwargs or {}))
-        return pytree.tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
-
-
 @pytest.mark.parametrize("form", [in_scope, within_a_budget(1 << 30)], ids=["scope", "budget"])
 def test_a_class_without_parts(form):
     def gradient(form):
         torch.manual_seed(0)
-        x = Box(torch.randn(16, 16)).requires_grad_()
+        x = Boxed(torch.randn(16, 16)).requires_grad_()
         form(lambda t: (t.sin().t() @ t.exp()).sin(), x).sum().backward()
         return x.grad.inner
 

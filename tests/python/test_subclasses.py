@@ -5,9 +5,8 @@
 import pytest
 import reprise
 import torch
-from helpers import ALL_FORMS, MODES_COME_FIRST, plain, scope_with, with_options
+from helpers import ALL_FORMS, MODES_COME_FIRST, Boxed, plain, scope_with, with_options
 from torch.testing._internal.two_tensor import TwoTensor
-from torch.utils import _pytree as pytree
 
 MM = [torch.ops.aten.mm.default]
 POLICIES = reprise.policies
@@ -25,27 +24,6 @@ FORMS_UNDER_POLICIES = {
 FORMS_PARAM = pytest.mark.parametrize(
     "form", FORMS_UNDER_POLICIES.values(), ids=FORMS_UNDER_POLICIES
 )
-
-
-class Boxed(torch.Tensor):
-    """Holds a tensor, and does to it what is done to the box. Counts matrix multiplications."""
-
-    multiplications = 0
-
-    @staticmethod
-    def __new__(cls, inner):
-        return torch.Tensor._make_wrapper_subclass(
-            cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad
-        )
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        Boxed.multiplications += func in MM
-        args, kwargs = pytree.tree_map_only(Boxed, lambda b: b.inner, (args, kwargs or {}))
-        return pytree.tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
 
 
 class Flattened(Boxed):
