@@ -156,6 +156,14 @@ Model batched(std::int64_t width) {
           }};
 }
 
+std::string name_of(const Model& model, const std::vector<int>& kinds, bool is_in_turn) {
+  std::ostringstream text;
+  text << model.name() << ": " << kinds.size() << " of "
+       << *std::min_element(kinds.begin(), kinds.end()) << "-"
+       << *std::max_element(kinds.begin(), kinds.end()) << (is_in_turn ? ", in turn" : "");
+  return text.str();
+}
+
 class Pool {
  public:
   // kinds: the one that needs the most memory last.
@@ -199,9 +207,7 @@ class Pool {
 
   std::string row(double part) const {
     std::ostringstream text;
-    text << std::fixed << std::setprecision(2) << "| " << model_.name() << ": " << kinds_.size()
-         << " of " << *std::min_element(kinds_.begin(), kinds_.end()) << "-"
-         << *std::max_element(kinds_.begin(), kinds_.end()) << (is_in_turn_ ? ", in turn" : "")
+    text << std::fixed << std::setprecision(2) << "| " << name_of(model_, kinds_, is_in_turn_)
          << " | " << part << " | " << with_quartiles(times_, 2) << " | "
          << with_quartiles(products_, 3) << " | " << plans_ << ", " << late_plans_ << " | "
          << evicted_ << " of " << times_.size() << " | "
@@ -228,12 +234,21 @@ class Pool {
 
 using Pools = std::vector<std::vector<int>>;
 
-void print_rows(Model model, const Pools& pools, const std::vector<double>& parts, int steps) {
+struct Choice {
+  std::vector<double> parts = {0.3, 0.5, 0.8};
+  std::string pools;  // a part of their names
+  int steps = 100;
+};
+
+void print_rows(Model model, const Pools& pools, const Choice& choice) {
   for (const std::vector<int>& kinds : pools) {
-    for (const double part : parts) {
+    for (const double part : choice.parts) {
       for (const bool is_in_turn : {false, true}) {
+        if (name_of(model, kinds, is_in_turn).find(choice.pools) == std::string::npos) {
+          continue;
+        }
         Pool pool(model, kinds, part, is_in_turn);
-        pool.measure(steps);
+        pool.measure(choice.steps);
         std::cout << pool.row(part) << std::endl;
       }
     }
@@ -246,11 +261,11 @@ void print_rows(Model model, const Pools& pools, const std::vector<double>& part
 int main(int argc, char** argv) {
   CLI::App app("Steps of several kinds within one budget, as a table in Markdown.");
   std::int64_t width = 256;
-  int steps = 100;
-  std::vector<double> parts = {0.3, 0.5, 0.8};
+  reprise::bench::Choice choice;
   app.add_option("--width", width, "of the layers");
-  app.add_option("--steps", steps, "of each pool and budget")->check(CLI::Range(50, 10000));
-  app.add_option("--parts", parts, "of the memory of the plain step that needs the most");
+  app.add_option("--steps", choice.steps, "of each pool and budget")->check(CLI::Range(50, 10000));
+  app.add_option("--parts", choice.parts, "of the memory of the plain step that needs the most");
+  app.add_option("--pools", choice.pools, "only those with this in their names, as 'in turn'");
   CLI11_PARSE(app, argc, argv);
   reprise::bench::keep_freed_memory();
   at::set_num_threads(1);
@@ -262,11 +277,10 @@ int main(int argc, char** argv) {
          "steps |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   reprise::bench::print_rows(
       reprise::bench::recurrent(width),
-      {{20, 25}, {20, 23, 25, 28}, {16, 20, 24, 28}, {14, 16, 18, 20, 22, 24, 26, 28}}, parts,
-      steps);
+      {{20, 25}, {20, 23, 25, 28}, {16, 20, 24, 28}, {14, 16, 18, 20, 22, 24, 26, 28}}, choice);
   reprise::bench::print_rows(reprise::bench::branched(width), {{4, 6}, {3, 4, 5, 6, 7, 8, 9, 10}},
-                             parts, steps);
+                             choice);
   reprise::bench::print_rows(reprise::bench::batched(width),
-                             {{256, 512}, {192, 256, 320, 384, 448, 512, 768, 1024}}, parts, steps);
+                             {{256, 512}, {192, 256, 320, 384, 448, 512, 768, 1024}}, choice);
   return 0;
 }

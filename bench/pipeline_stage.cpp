@@ -8,62 +8,47 @@
 #include <optional>
 #include <utility>
 
+#include "examples/06_budgets_on_ranks/one_forward_one_backward.h"
 #include "reprise/engine/cpu_memory.h"
-#include "tests/testing/one_forward_one_backward.h"
 
 namespace reprise::bench {
 
-StageLinks::StageLinks(c10::intrusive_ptr<c10d::ProcessGroup> group, StagePlace place,
+StageLinks::StageLinks(const c10::intrusive_ptr<c10d::ProcessGroup>& group, StagePlace place,
                        std::vector<std::int64_t> sizes)
-    : group_(std::move(group)), place_(place), sizes_(std::move(sizes)) {}
-
-void StageLinks::Sent::wait() {
-  if (work) {
-    work->wait();
-    work.reset();
+    : place_(place), sizes_(std::move(sizes)) {
+  if (group) {
+    links_.emplace(group, sizes_);
   }
-  tensors.clear();
-}
-
-at::Tensor StageLinks::receive(int from) {
-  std::vector<at::Tensor> received = {torch::empty(sizes_)};
-  group_->recv(received, from, /*tag=*/0)->wait();
-  return received.front();
-}
-
-void StageLinks::send(Sent& last, const at::Tensor& tensor, int to) {
-  last.wait();
-  last.tensors = {tensor};
-  last.work = group_->send(last.tensors, to, /*tag=*/0);
 }
 
 at::Tensor StageLinks::receive_input(int micro_batch) {
-  if (group_ && !place_.is_first()) {
-    return receive(place_.number - 1);
+  if (links_ && !place_.is_first()) {
+    return links_->receive_input();
   }
   const std::int64_t numel = c10::multiply_integers(sizes_);
   return torch::linspace(0.1 * (micro_batch + 1), 1, numel).view(sizes_);
 }
 
 at::Tensor StageLinks::receive_gradient() {
-  return group_ ? receive(place_.number + 1) : torch::ones(sizes_);
+  return links_ ? links_->receive_gradient() : torch::ones(sizes_);
 }
 
 void StageLinks::send_output(const at::Tensor& output) {
-  if (group_) {
-    send(output_, output, place_.number + 1);
+  if (links_) {
+    links_->send_output(output);
   }
 }
 
 void StageLinks::send_gradient(const at::Tensor& gradient) {
-  if (group_) {
-    send(gradient_, gradient, place_.number - 1);
+  if (links_) {
+    links_->send_gradient(gradient);
   }
 }
 
 void StageLinks::finish() {
-  output_.wait();
-  gradient_.wait();
+  if (links_) {
+    links_->finish();
+  }
 }
 
 PipelineStage::PipelineStage(const StageOptions& options, StageLinks links)
@@ -119,7 +104,7 @@ ScheduleRun PipelineStage::run(MemoryBudget* budget) {
   std::deque<MicroBatch> waiting;
   int number = 0;
   for (const char next :
-       testing::one_forward_one_backward(options_.micro_batches, options_.in_flight)) {
+       budgets_on_ranks::one_forward_one_backward(options_.micro_batches, options_.in_flight)) {
     if (next == 'F') {
       waiting.push_back(forward(number++, budget));
       continue;

@@ -9,10 +9,12 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "examples/06_budgets_on_ranks/stage_links.h"
 #include "reprise/engine/memory_budget.h"
 
 namespace reprise::bench {
@@ -26,13 +28,12 @@ struct StagePlace {
   bool is_last() const { return number == stages - 1; }
 };
 
-// Transfers between a stage and its neighbours. A transfer to a neighbour ends before the next one
-// to it begins, so that a stage keeps at most one sent tensor per neighbour.
+// The links of the example (examples/06_budgets_on_ranks), or neighbours that are simulated.
 class StageLinks {
  public:
   // group: null if neighbours are simulated: then what they would send is made here.
   // sizes: of what passes between stages.
-  StageLinks(c10::intrusive_ptr<c10d::ProcessGroup> group, StagePlace place,
+  StageLinks(const c10::intrusive_ptr<c10d::ProcessGroup>& group, StagePlace place,
              std::vector<std::int64_t> sizes);
 
   const StagePlace& place() const { return place_; }
@@ -44,21 +45,9 @@ class StageLinks {
   void finish();
 
  private:
-  // A tensor under way.
-  struct Sent {
-    std::vector<at::Tensor> tensors;
-    c10::intrusive_ptr<c10d::Work> work;
-
-    void wait();
-  };
-  at::Tensor receive(int from);
-  void send(Sent& last, const at::Tensor& tensor, int to);
-
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::optional<budgets_on_ranks::StageLinks> links_;
   StagePlace place_;
   std::vector<std::int64_t> sizes_;
-  Sent output_;
-  Sent gradient_;
 };
 
 struct StageOptions {

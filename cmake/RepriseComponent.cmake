@@ -174,7 +174,8 @@ function(reprise_test)
       set_tests_properties(${test} PROPERTIES
         LABELS "${ARG_LABELS}" TIMEOUT 1800 PROCESSORS ${ARG_PROCESSORS} SKIP_RETURN_CODE 77
         ENVIRONMENT
-          "${environment};GTEST_TOTAL_SHARDS=${ARG_SANITIZED_SHARDS};GTEST_SHARD_INDEX=${index}")
+          "${environment};GTEST_TOTAL_SHARDS=${ARG_SANITIZED_SHARDS};GTEST_SHARD_INDEX=${index};\
+GTEST_OUTPUT=xml:${CMAKE_CURRENT_BINARY_DIR}/reports/${test}.xml")
     endforeach()
     return()
   endif()

@@ -28,7 +28,8 @@ torch_requirement() { echo torch==2.11.0; }
 # A virtual environment with torch, and what the package's tests need; tools/setup --python makes it.
 python_venv=build/python
 # shellcheck disable=SC2034 # tools/setup uses it
-python_requirements=(altair mypy numpy pytest ruff vl-convert-python)
+python_requirements=(altair mypy numpy pytest ruff vl-convert-python
+  accelerate diffusers lightning peft pytorch-lightning timm transformers)
 
 # Prints the folder of the LibTorch that the build will use, or fails and prints why there is none.
 locate_libtorch() {

@@ -71,8 +71,16 @@ std::shared_ptr<const StepPlan> BudgetState::plan_for(KnownStep& known, const St
       plans.push_back(each->plan());
     }
   }
-  return known.plan_for(aim_within(limit), bytes_before, kept_values(*known.script(), plans),
-                        is_under_way, background);
+  planning_.note_kinds(known_.size());
+  auto plan = known.plan_for(aim_within(limit), bytes_before, kept_values(*known.script(), plans),
+                             is_under_way, planning_, background);
+  planning_.note_planning(plan == nullptr ? 0 : plan->planning_seconds);
+  return plan;
+}
+
+void BudgetState::note_planning(double seconds) {
+  const MutexLock lock(mutex_);
+  planning_.note_planning(seconds);
 }
 
 void BudgetState::adopt_plans() {
@@ -135,6 +143,7 @@ void BudgetState::finish(EndedStep step) {
   last_ = step.measured;
   last_bytes_before_ = step.bytes_before;
   last_limit_ = step.limit;
+  planning_.note_step(step.measured.seconds - step.measured.planning_seconds);
   learn(std::move(step));
 }
 

@@ -19,6 +19,7 @@
 #include "reprise/base/threading/mutex.h"
 #include "reprise/engine/budget/background_planning.h"
 #include "reprise/engine/budget/known_step.h"
+#include "reprise/engine/budget/planning_share.h"
 #include "reprise/engine/budget/rewritten_memory.h"
 #include "reprise/engine/budget/smallest_budget.h"
 #include "reprise/engine/budget/step_limit.h"
@@ -88,6 +89,9 @@ class BudgetState {
   bool has_recorded(const StepScript& script) const;
 
   void finish(EndedStep step);
+
+  // A step has planned its own backward for so long.
+  void note_planning(double seconds);
 
   // Found by the budget's steps.
   RewrittenMemory& rewritten() { return rewritten_; }
@@ -166,6 +170,7 @@ class BudgetState {
   mutable Mutex mutex_;
   KnownSteps known_ ABSL_GUARDED_BY(mutex_);  // the latest first
   BackgroundPlanning background_ ABSL_GUARDED_BY(mutex_);
+  PlanningShare planning_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<BudgetStep>> kept_ ABSL_GUARDED_BY(mutex_);  // the latest last
   StoreRates rates_ ABSL_GUARDED_BY(mutex_);
   std::optional<BudgetedStep> last_ ABSL_GUARDED_BY(mutex_);

@@ -109,6 +109,7 @@ class BudgetStep final : public TapeRetention, public std::enable_shared_from_th
   bool retains_saved(const at::Tensor& tensor) const override {
     return followed_.plan() == nullptr || tensor.device() != source_.device();
   }
+  bool note_made_once(TapeValueId value, const at::Tensor& tensor) override;
   bool keeps_supplied() const override;
   void begin_backward(const Tape& tape) override;
   bool plan_backward(Tape& tape) override;

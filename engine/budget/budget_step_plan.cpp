@@ -117,7 +117,9 @@ bool BudgetStep::plan_rest(Tape& tape, const planner::Trace& expected) {
   }
   const auto plan = find_rest(expected, peak_bytes);
   ++plans_;
-  planning_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  planning_seconds_ += seconds;
+  state_->note_planning(seconds);
   if (!plan) {
     return false;
   }
@@ -171,6 +173,21 @@ void BudgetStep::release_due(Tape& tape) {
   if (!choices.empty()) {
     carry_out(tape, choices, source_.device());
   }
+}
+
+// A plan that does not know of it may count on computing the value again.
+bool BudgetStep::note_made_once(TapeValueId value, const at::Tensor& tensor) {
+  if (transcript_) {
+    transcript_->note_made_once(value, tensor);
+  }
+  if (followed_.plan() == nullptr) {
+    return false;
+  }
+  const std::span<const TapeValueId> values = followed_.values();
+  const auto known = std::find(values.rbegin(), values.rend(), value);
+  const auto number = static_cast<std::size_t>(values.rend() - known);  // from 1
+  const std::vector<StepScript::Value>& planned = followed_.plan()->script->values;
+  return number == 0 || number > planned.size() || !planned[number - 1].is_made_once;
 }
 
 }  // namespace reprise::engine_internal

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reprise/engine/budget/background_planning.h"
+#include "reprise/engine/budget/planning_share.h"
 #include "reprise/engine/budget/step_plan.h"
 #include "reprise/engine/budget/step_planner.h"
 #include "reprise/engine/budget/step_script.h"
@@ -108,10 +109,12 @@ class KnownStep {
   // Returns the plan for a step that starts with `bytes_before` in use: within the aim, or, if none
   // is found, the one with the smallest peak. Null if no plan is valid. kept: by number, the values
   // that are to stay for longer steps that begin alike, see Note [Shared beginnings]. background:
-  // null to plan at once, if a plan is needed. is_under_way: the step has begun as another one. It
-  // follows the plan that there is already, which has had its share of the beginning.
+  // null to plan at once, if a plan is needed. share: what steps have taken for plans so far.
+  // is_under_way: the step has begun as another one. It follows the plan that there is already,
+  // which has had its share of the beginning.
   std::shared_ptr<const StepPlan> plan_for(const BudgetAim& aim, std::int64_t bytes_before,
                                            const std::vector<bool>& kept, bool is_under_way,
+                                           const PlanningShare& share,
                                            BackgroundPlanning* background);
   // Returns whether the plan that was made in the background was asked for by this step. Follows it
   // from now on.
@@ -154,8 +157,11 @@ class KnownStep {
   std::int64_t rise_by_others(const MeasuredStep& measured);
   void make_planner();
   // usual_room: what a step has that begins with the most bytes in use of recent ones.
+  // seconds_left: for planning.
   bool needs_plan(std::int64_t room, std::int64_t usual_room, const BudgetAim& aim,
-                  const std::vector<bool>& kept) const;
+                  const std::vector<bool>& kept, double seconds_left) const;
+  // Returns whether a plan is to replace the last one, which fits.
+  bool is_worth_replacing(std::int64_t room, std::int64_t usual_room, const BudgetAim& aim) const;
   bool lacks(const std::vector<bool>& kept) const;
   PlanRequest request(std::int64_t room, const BudgetAim& aim, const std::vector<bool>& kept) const;
   std::vector<bool> in_trace(const std::vector<bool>& kept) const;

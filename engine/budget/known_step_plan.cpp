@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,7 +26,7 @@ void KnownStep::make_planner() {
 
 std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::int64_t bytes_before,
                                                     const std::vector<bool>& kept,
-                                                    bool is_under_way,
+                                                    bool is_under_way, const PlanningShare& share,
                                                     BackgroundPlanning* background) {
   ++visits_;
   const InFlight& in_flight = in_flight_.most();
@@ -37,9 +38,13 @@ std::shared_ptr<const StepPlan> KnownStep::plan_for(const BudgetAim& aim, std::i
       aim.varies ? room : room - std::max<std::int64_t>(0, in_flight_.highest_base() - base);
   std::shared_ptr<StepPlan> plan =
       is_under_way && plan_ != nullptr ? prepared(base, bytes_before) : nullptr;
+  const double seconds_left = background != nullptr ? std::numeric_limits<double>::infinity()
+                                                    : share.left_for(trace_->seconds());
   double planning_seconds = 0;
-  if (needs_plan(room, usual_room, aim, kept)) {
-    planning_seconds = make_plan(request(room, aim, kept), background);
+  if (needs_plan(room, usual_room, aim, kept, seconds_left)) {
+    PlanRequest wanted = request(room, aim, kept);
+    wanted.seconds = seconds_left;
+    planning_seconds = make_plan(std::move(wanted), background);
   }
   if (plan_ == nullptr) {
     return nullptr;
@@ -135,21 +140,31 @@ void KnownStep::carry_over(const planner::Plan& plan, const StepPlan& earlier) {
 }
 
 // A plan that is made anew takes about two steps: a few times, and then once in so many steps, it
-// is worth that. Where limits vary, there are no more plans than room_to_plan() has rooms. Steps
-// that begin with less in use than others, as before the first gradients, need no plan for more
-// room.
+// is worth that. Where limits vary, there are no more plans than room_to_plan() has rooms. See also
+// Note [The share of planning].
 bool KnownStep::needs_plan(std::int64_t room, std::int64_t usual_room, const BudgetAim& aim,
-                           const std::vector<bool>& kept) const {
+                           const std::vector<bool>& kept, double seconds_left) const {
   constexpr int kMostPlans = 4;
   constexpr int kStepsPerPlan = 20;
-  constexpr std::int64_t kPart = 64;  // of the budget, that is too little to be worth a plan
+  constexpr double kStepsOfPlan = 2;
   if (room_ < 0) {
     return true;
   }
   if (!aim.varies && plans_made_anew_ >= kMostPlans + visits_ / kStepsPerPlan) {
     return false;
   }
-  if (lacks(kept)) {
+  const bool lacks_room = !aim.max_overhead && room < growth_in_flight() && !found_.is_smallest;
+  return lacks_room || lacks(kept) ||
+         (seconds_left >= kStepsOfPlan * trace_->seconds() &&
+          is_worth_replacing(room, usual_room, aim));
+}
+
+// Steps that begin with less in use than others, as before the first gradients, need no plan for
+// more room.
+bool KnownStep::is_worth_replacing(std::int64_t room, std::int64_t usual_room,
+                                   const BudgetAim& aim) const {
+  constexpr std::int64_t kPart = 64;  // of the budget, that is too little to be worth a plan
+  if (found_.is_shortened) {
     return true;
   }
   if (aim.max_overhead) {
@@ -157,11 +172,8 @@ bool KnownStep::needs_plan(std::int64_t room, std::int64_t usual_room, const Bud
   }
   const bool is_plain = plan_ != nullptr && plan_->seconds <= plan_->plain_seconds;
   const bool is_for_more = plan_ != nullptr && plan_->in_flight.alike > in_flight_.most().alike;
-  const bool has_more_room =
-      !is_plain && (is_for_more || (aim.varies ? room_to_plan(room, aim) > room_
-                                               : usual_room > room_ + aim.peak_bytes / kPart));
-  const bool lacks_room = room < growth_in_flight() && !found_.is_smallest;
-  return has_more_room || lacks_room;
+  return !is_plain && (is_for_more || (aim.varies ? room_to_plan(room, aim) > room_
+                                                  : usual_room > room_ + aim.peak_bytes / kPart));
 }
 
 // A limit that varies gets plans for 32nds of the plain step, so that small changes need no plan.

@@ -9,15 +9,17 @@
 
 namespace reprise::engine_internal {
 
-int simulations_for(const planner::Trace& trace) {
+int simulations_for(const planner::Trace& trace, double most_seconds) {
   constexpr double kStepsOfPlanning = 2;
   constexpr double kSecondsPerOperator = 60e-9;  // of a simulation
   constexpr int kLeast = 200;
   const planner::PlannerOptions defaults;
-  const double seconds = kSecondsPerOperator * static_cast<double>(trace.operators.size() + 1);
-  return std::clamp(static_cast<int>(std::min<double>(kStepsOfPlanning * trace.seconds() / seconds,
-                                                      defaults.max_simulations)),
-                    kLeast, defaults.max_simulations);
+  const double seconds_of_one =
+      kSecondsPerOperator * static_cast<double>(trace.operators.size() + 1);
+  const double seconds = std::clamp(most_seconds, 0.0, kStepsOfPlanning * trace.seconds());
+  return std::clamp(
+      static_cast<int>(std::min<double>(seconds / seconds_of_one, defaults.max_simulations)),
+      kLeast, defaults.max_simulations);
 }
 
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner) {
@@ -74,11 +76,13 @@ planner::Trace with_held(planner::Trace trace, const std::vector<bool>& kept) {
 
 StepPlanner::StepPlanner(std::shared_ptr<const planner::Trace> trace,
                          std::vector<planner::StoreOption> stores)
-    : trace_(std::move(trace)),
-      stores_(std::move(stores)),
-      simulator_(*trace_, stores_),
-      simulations_(simulations_for(*trace_)) {
-  renew({});
+    : trace_(std::move(trace)), stores_(std::move(stores)), simulator_(*trace_, stores_) {}
+
+void StepPlanner::prepare(const std::vector<bool>& kept, int simulations) {
+  if (planner_ == nullptr || kept != kept_ || simulations > simulations_) {
+    simulations_ = std::max(simulations_, simulations);
+    renew(kept);
+  }
 }
 
 void StepPlanner::renew(std::vector<bool> kept) {
@@ -93,9 +97,7 @@ void StepPlanner::renew(std::vector<bool> kept) {
 // Without a plan within the budget, each step takes longer than to look for one thoroughly, once;
 // and the guard has the least to do with the smallest peak.
 std::optional<FoundPlan> StepPlanner::find(const PlanRequest& request) {
-  if (request.kept != kept_) {
-    renew(request.kept);
-  }
+  prepare(request.kept, simulations_for(*trace_, request.seconds));
   std::optional<planner::Solution> solution = find_within(request);
   if (!solution && !kept_.empty()) {
     renew({});
@@ -124,6 +126,7 @@ std::optional<FoundPlan> StepPlanner::find(const PlanRequest& request) {
   if (found) {
     found->kept = kept_;
     found->is_smallest = is_smallest;
+    found->is_shortened = simulations_ < simulations_for(*trace_);
   }
   return found;
 }
@@ -201,6 +204,7 @@ std::optional<FoundPlan> StepPlanner::plain() const {
 }
 
 std::optional<double> StepPlanner::seconds_within(std::int64_t room) {
+  prepare(kept_, simulations_for(*trace_));
   const std::optional<planner::Solution> solution =
       planner_->plan(room + trace_->bytes_before_step());
   planner_->release_memory();

@@ -6,6 +6,7 @@
 #define REPRISE_ENGINE_BUDGET_STEP_PLANNER_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,6 +32,7 @@ struct PlanRequest {
   // By value of the trace, those that stay until backward where the room allows for it, see
   // Note [Shared beginnings].
   std::vector<bool> kept = {};
+  double seconds = std::numeric_limits<double>::infinity();  // that the search may take, about
 };
 
 struct FoundPlan {
@@ -40,12 +42,14 @@ struct FoundPlan {
   double bound_seconds = 0;
   std::int64_t held_bytes = 0;  // by the step, when forward has ended
   std::vector<planner::Fetch> fetches = {};
-  bool is_smallest = false;  // no plan fits into the room: the one with the smallest peak
+  bool is_smallest = false;   // no plan fits into the room: the one with the smallest peak
+  bool is_shortened = false;  // the search: there was too little time for a usual one
 };
 
-// Returns the simulations of a planner for which planning takes about as long as two steps, if a
-// plan is found.
-int simulations_for(const planner::Trace& trace);
+// Returns the simulations of a planner for which planning takes about as long as two steps, or as
+// `most_seconds` if these are less, if a plan is found.
+int simulations_for(const planner::Trace& trace,
+                    double most_seconds = std::numeric_limits<double>::infinity());
 
 // Returns nothing if backward reads a value that cannot be computed again: no plan is valid.
 std::optional<planner::Solution> smallest_peak_of(planner::Planner& planner);
@@ -77,6 +81,9 @@ class StepPlanner {
   const planner::Simulator& simulator() const { return simulator_; }
 
  private:
+  // Has the planner retain these values, and search with at least as many simulations. Otherwise it
+  // keeps all that it has found.
+  void prepare(const std::vector<bool>& kept, int simulations);
   // Forgets all that the planner has found. kept: by plans from now on.
   void renew(std::vector<bool> kept);
   std::optional<planner::Solution> find_within(const PlanRequest& request);
@@ -88,10 +95,10 @@ class StepPlanner {
   const std::shared_ptr<const planner::Trace> trace_;  // the simulator refers to it
   const std::vector<planner::StoreOption> stores_;
   const planner::Simulator simulator_;
-  int simulations_;                                      // of the planner
+  int simulations_ = 0;                                  // of the planner
   std::vector<bool> kept_;                               // by its plans
   std::shared_ptr<const planner::Trace> planned_trace_;  // in which the program holds them
-  std::unique_ptr<planner::Planner> planner_;
+  std::unique_ptr<planner::Planner> planner_;            // null until it is asked
 };
 
 }  // namespace reprise::engine_internal

@@ -26,6 +26,7 @@ struct StepScript {
     std::int64_t bytes;
     // If a backward inside forward reads the value, it stays until this call; otherwise 0.
     std::uint32_t until_call = 0;
+    bool is_made_once = false;  // see TapeRetention::note_made_once()
   };
   struct Call {
     c10::OperatorHandle op;

@@ -46,6 +46,17 @@ void StepTranscript::note_out_of_sight(const Tape& tape) {
   }
 }
 
+void StepTranscript::note_made_once(TapeValueId value, const at::Tensor& tensor) {
+  recorder().note_once(tensor, RunsOnce::kRefilledMemory);
+  const auto known = std::find_if(script_.values.rbegin(), script_.values.rend(),
+                                  [id = value_of(value)](const auto& each) {
+                                    return each.id != planner::kNone && each.id == id;
+                                  });
+  if (known != script_.values.rend()) {
+    known->is_made_once = true;
+  }
+}
+
 float StepTranscript::add(const Tape::Operator& op, std::span<const TapeRetention::Result> results,
                           std::int64_t bytes) {
   const auto first = static_cast<std::uint32_t>(script_.values.size());

@@ -38,6 +38,8 @@ class StepTranscript {
   // An operator has run, and has taken `bytes` at once. Returns its time in seconds.
   float add(const Tape::Operator& op, std::span<const TapeRetention::Result> results,
             std::int64_t bytes);
+  // See TapeRetention.
+  void note_made_once(TapeValueId value, const at::Tensor& tensor);
   void end_forward(TapeRetention::ReadsOfNodes nodes);
   void note_read(TapeValueId value);
 

@@ -86,6 +86,7 @@ class FunctionRecording final : public ForwardRecording {
  public:
   FunctionRecording(const RegionRecord& record, FunctionRecord& function,
                     std::shared_ptr<Policy> policy, bool preserves_rng, PolicyRegion* enclosing) {
+    kept_calls_.emplace(function.kept_calls, record.name);
     if (function.watched) {
       watch_.emplace(*function.watched, record.statistics.get(), InterceptionScope::current());
       watching_.emplace(&*watch_);
@@ -106,9 +107,11 @@ class FunctionRecording final : public ForwardRecording {
   void stop() override {
     recording_.reset();
     watching_.reset();
+    kept_calls_.reset();
   }
 
  private:
+  std::optional<KeptCallScope> kept_calls_;
   std::optional<ForwardWatch> watch_;
   std::optional<InterceptionScope> watching_;
   std::optional<FunctionRecorder> recorder_;
@@ -233,6 +236,13 @@ void FunctionRecomputation::end_forward(const SlotSet& alive, bool may_pack) {
 void FunctionRecomputation::append_held(HeldValues& held) const {
   for (const RegionInput& input : function_.inputs) {
     engine_internal::append_held(input, "input", held);
+  }
+  for (const auto& call : function_.kept_calls) {
+    for (const KeptCall::Tensor& kept : call->tensors) {
+      if (kept.value.defined()) {
+        held.push_back({.tensor = kept.value, .stored = nullptr, .why = "kept", .op = call->name});
+      }
+    }
   }
   if (const auto saved = function_.tape ? function_.tape->saved() : nullptr) {
     append_given(*saved, function_.tape->tape, held);

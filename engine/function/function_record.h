@@ -11,6 +11,7 @@
 
 #include "reprise/engine/callable/region_code.h"
 #include "reprise/engine/checks/slot_id.h"
+#include "reprise/engine/function/kept_calls.h"
 #include "reprise/engine/kept/region_input.h"
 #include "reprise/engine/tape/function_tape.h"
 #include "reprise/engine/watch/watched_forward.h"
@@ -23,6 +24,7 @@ struct FunctionRecord {
   std::vector<std::uint32_t> argument_inputs;  // for each tensor argument, its place in `inputs`
   std::unique_ptr<WatchedForward> watched;     // null if its operators are not watched
   std::unique_ptr<FunctionTape> tape;          // null without a policy
+  KeptCalls kept_calls;
   // The first slot behind all transfers that forward ran in front of a slot: see Note [Transfers].
   SlotId slot_behind_transfers{0};
 };

@@ -238,6 +238,7 @@ void FunctionReplay::run_code(std::vector<at::Tensor>& arguments) {
   exceptions_at_start_ = std::uncaught_exceptions();
   FunctionReplay* const outer = std::exchange(t_innermost, this);
   const absl::Cleanup innermost = [outer] { t_innermost = outer; };
+  const KeptCallScope kept_calls(std::as_const(function_.kept_calls), record_.name);
   try {
     function_.code->run(arguments);
   } catch (const EarlyStop& stop) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/function/changed_state.h"
 #include "reprise/engine/function/early_stop.h"
 #include "reprise/engine/function/function_replay.h"
 #include "reprise/engine/function/replay_hooks.h"
@@ -121,11 +122,10 @@ void FunctionReplay::fill_inputs_inside() {
     const at::Tensor now =
         input && input->version() == saved.version() ? input->lock() : at::Tensor();
     if (!now.defined() || saved.metadata().requires_grad) {
-      throw DeterminismError(c10::str(
-          "[checkpoint] region '", record_.name, "': a region inside read ",
-          saved.metadata().to_string(),
-          " in forward, and does not read it in the recomputation. The region's code must run the "
-          "same operators each time; state that it changes and reads again can make it differ"));
+      throw DeterminismError(c10::str("[checkpoint] region '", record_.name,
+                                      "': a region inside read ", saved.metadata().to_string(),
+                                      " in forward, and does not read it in the recomputation. ",
+                                      kChangedState));
     }
     const MutexLock lock(mutex_);
     values_[slot] = {now, version_of(now)};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/function/changed_state.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/storage_id.h"
 
@@ -284,11 +285,10 @@ void ReplayChecks::check_saved(Outcome outcome, const OperatorLog* operators) {
 void ReplayChecks::fail_determinism(const std::string& what, const OperatorLog* operators) const {
   std::string message = c10::str("[checkpoint] region '", record_.name, "': ", what);
   if (operators != nullptr) {
-    message += "\n" + describe_difference(*record_.operators, *operators);
+    message += c10::str("\n", describe_difference(*record_.operators, *operators));
   } else {
     message +=
-        "\nThe region's code must run the same operators each time; state that it changes and "
-        "reads again can make it differ. DebugModeGuard shows the first operator that differs";
+        c10::str("\n", kChangedState, ". DebugModeGuard shows the first operator that differs");
   }
   throw DeterminismError(message);
 }

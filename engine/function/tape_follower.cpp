@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reprise/engine/errors.h"
+#include "reprise/engine/function/changed_state.h"
 #include "reprise/engine/operators/operator_facts.h"
 #include "reprise/engine/operators/random_draw.h"
 #include "reprise/hooks/seam/forwarding_engine.h"
@@ -204,8 +205,7 @@ std::string TapeFollower::describe_other_operator(const OperatorCall& call,
       is_end ? c10::str("; forward ran only ", operators.empty() ? 0 : operators.back().ordinal + 1,
                         " operators")
              : c10::str("; forward ran ", operators[next_].op.operator_name()),
-      ". The region's code must run the same operators each time; what cannot, can be hidden from "
-      "the policy by a PolicyBypassGuard",
+      ". ", kChangedState, "; a PolicyBypassGuard hides from the policy what may differ",
       torchscript_hint());
 }
 

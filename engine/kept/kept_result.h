@@ -43,8 +43,11 @@ struct KeptResult {
   std::unique_ptr<torch::autograd::SavedVariableHooks> packed;
 
   // Of a part of a tensor of a class of the embedding language: writes to that are counted there.
-  c10::VariableVersion whole;
-  std::int64_t whole_version = 0;
+  struct Whole {
+    c10::VariableVersion counter;
+    std::int64_t version;
+  };
+  std::unique_ptr<const Whole> whole;  // null for any other
 
   MemorySample sample = 0;    // of its storage, when it was made
   bool is_snapshot = false;   // of memory that such an operator has written since
@@ -73,7 +76,7 @@ struct KeptResult {
            (origin && !origin->is_unchanged());
   }
   bool is_written_as_part() const {
-    return whole.enabled() && whole.current_version() != whole_version;
+    return whole && whole->counter.current_version() != whole->version;
   }
   // As far as a sample of the bytes tells.
   bool is_written_through_pointer() const;

@@ -6,9 +6,10 @@
 // been freed. So a tape copies no gathered weights, and no weights are gathered twice: the owner
 // finds them gathered when backward comes to them.
 //
-// In a planned tape such memory is copied as state is, up to the same limit. Otherwise the plan of
-// a rank would decide whether it takes part in gathering. Of larger memory, an operator that reads
-// it runs once, and its results are retained.
+// Planned tapes have no owner fill memory: the plan of a rank would decide whether it takes part in
+// gathering. Such memory is copied as state is, up to the same limit. An operator that reads larger
+// memory is computed again only for backward of the code that the owner has filled the memory for,
+// which is when the owner has filled it again: see RefilledReads.
 //
 // Thread-safety: safe to use on any thread.
 #ifndef REPRISE_ENGINE_OPERATORS_REFILLABLE_MEMORY_H_
@@ -19,14 +20,24 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "reprise/engine/operators/storage_id.h"
 
 namespace reprise::engine_internal {
 
-// Fills the memory again. Called within a replay, on its thread.
-using Refill = std::shared_ptr<const std::function<void()>>;
+struct Refillable {
+  using Function = std::function<void()>;
+  Refillable(Function fill_memory, Function start_filling)
+      : fill(std::move(fill_memory)), start(std::move(start_filling)) {}
+
+  // Called within a replay, on its thread: fill() also ends what start() has begun.
+  const Function fill, start;
+  // Code runs forward for which the owner has filled the memory, and will again for its backward.
+  std::atomic<bool> is_in_use = true;
+};
+using Refill = std::shared_ptr<Refillable>;
 
 // From now on `refill` fills the memory of the tensors. It is forgotten with the memory.
 void add_refillable(const std::vector<at::Tensor>& tensors, const Refill& refill);

@@ -12,7 +12,7 @@ namespace reprise::engine_internal {
 enum class RunsOnce : std::uint8_t {
   kNo,
   kTransfer,         // between ranks, which would all have to run it again
-  kRefilledMemory,   // reads memory that its owner fills again: see refillable_memory.h
+  kRefilledMemory,   // needed when memory that it reads may have been freed: see RefilledReads
   kRewrittenMemory,  // reads memory that the program writes to before backward
   kUnrecorded,       // a guard, or an argument of a foreign type, leaves it out of the tape
   kOutOfSight,       // its result has been written outside the dispatcher since
@@ -28,7 +28,7 @@ constexpr const char* to_text(RunsOnce reason) {
     case RunsOnce::kTransfer:
       return "a collective or another transfer between ranks";
     case RunsOnce::kRefilledMemory:
-      return "reads memory that its owner fills again";
+      return "needed outside of the unit whose gathered parameters it reads";
     case RunsOnce::kRewrittenMemory:
       return "reads memory that is written before backward";
     case RunsOnce::kUnrecorded:

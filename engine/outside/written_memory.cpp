@@ -8,6 +8,7 @@
 #include "reprise/engine/checks/provenance.h"
 #include "reprise/engine/operators/interception.h"
 #include "reprise/engine/operators/operator_facts.h"
+#include "reprise/engine/operators/refillable_memory.h"
 #include "reprise/hooks/storage/storage_view.h"
 
 namespace reprise::engine_internal {
@@ -50,7 +51,9 @@ std::uint32_t WrittenMemory::note_read(const at::Tensor& tensor) {
 
 void WrittenMemory::copy(Memory& memory, const at::Tensor& tensor) {
   const bool has_copy = !memory.copies.empty() && memory.copies.back().first == memory.writes;
-  if (has_copy || !ProvenanceMap::is_followed(tensor) || is_beyond_storage(tensor)) {
+  const bool is_there_again = is_refillable(tensor);  // backward of what reads it finds it filled
+  if (has_copy || is_there_again || !ProvenanceMap::is_followed(tensor) ||
+      is_beyond_storage(tensor)) {
     return;
   }
   const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());

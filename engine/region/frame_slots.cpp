@@ -15,6 +15,7 @@
 #include "reprise/engine/kept/input_group.h"
 #include "reprise/engine/operators/autograd_facts.h"
 #include "reprise/engine/region/frame.h"
+#include "reprise/hooks/seam/variable_hooks.h"
 #include "reprise/hooks/storage/has_bytes.h"
 
 namespace reprise::engine_internal {
@@ -36,7 +37,7 @@ std::vector<at::Tensor> tensors_in(const at::Tensor& saved) {
 }  // namespace
 
 // One saved-tensor position. Owned by autograd's node.
-class Slot final : public SavedVariableHooks {
+class Slot final : public hooks_internal::ListedHooks {
  public:
   explicit Slot(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   Slot(const Slot&) = delete;

@@ -36,10 +36,16 @@ class [[nodiscard]] REPRISE_API FrameworkCodeGuard {
 };
 
 // From now on `refill` fills the memory of the tensors with the same contents again, if it has been
-// freed: see engine/operators/refillable_memory.h. Replays of tapes call it on their threads. It is
-// destroyed with the memory, or later.
-REPRISE_API void set_refillable(const std::vector<at::Tensor>& tensors,
-                                std::function<void()> refill);
+// freed: see engine/operators/refillable_memory.h. Replays of tapes call it on their threads, and
+// `start` before that: it may begin what `refill` will end. Both are destroyed with the memory, or
+// later. The memory is in use.
+REPRISE_API void set_refillable(
+    const std::vector<at::Tensor>& tensors, std::function<void()> refill,
+    std::function<void()> start = [] {});
+
+// Whether code runs forward for which the memory of the tensor, one of these, has been filled, and
+// will be filled again before backward comes to that code.
+REPRISE_API void set_in_use(const at::Tensor& tensor, bool is_in_use);
 
 }  // namespace reprise::engine_internal
 

@@ -142,8 +142,8 @@ void append_given(const decltype(Tape::given)& values, const Tape& tape, HeldVal
 std::string describe_loss(const Tape::Given& given) {
   const at::Tensor& tensor = given.kept.alias;
   if (given.kept.is_written_as_part()) {
-    return c10::str("a part of a tensor that was read at version ", given.kept.whole_version,
-                    ", now at version ", given.kept.whole.current_version());
+    return c10::str("a part of a tensor that was read at version ", given.kept.whole->version,
+                    ", now at version ", given.kept.whole->counter.current_version());
   }
   return c10::str(TensorMetadata(tensor).to_string(), ", read at version ", given.kept.version,
                   ", now at version ", version_of(tensor));

@@ -146,7 +146,7 @@ class Tape {
     bool is_cheap : 1 = false;     // see OperatorTraits
     bool is_asked : 1 = false;     // the policy was asked
     bool is_hidden : 1 = false;    // under a PolicyBypassGuard
-    bool runs_once : 1 = false;    // of planned tapes: see refillable_memory.h
+    bool runs_once : 1 = false;    // of planned tapes: see RunsOnce
     bool is_assembly : 1 = false;  // see Note [Assembled tensors]
     bool is_forced = false;        // by must_save() or must_recompute()
     float seconds = 0;             // if known, of planned tapes
@@ -166,6 +166,7 @@ class Tape {
     TapeOperatorId op;  // that made or wrote it
     // The time that it is made from which on it stays: see planner::Choice. Only for planned tapes.
     std::uint8_t retained_from = 1;
+    bool is_made_once = false;  // likewise: what needs it again has to find it, see RefilledReads
   };
 
   // A tape input: a value that is available without running an operator.

@@ -73,6 +73,9 @@ class TapeRetention {
   virtual void decide(Tape::Operator& /*op*/, std::span<Result> /*results*/) {}
   // Returns whether a tensor that autograd saves now is retained, whatever was decided for it.
   virtual bool retains_saved(const at::Tensor& /*tensor*/) const { return false; }
+  // Of planned tapes: from now on the value in `tensor` is not computed again, for what that reads
+  // is out of reach. Returns whether it is retained, though another decision was made.
+  virtual bool note_made_once(TapeValueId /*value*/, const at::Tensor& /*tensor*/) { return false; }
   // Returns whether recomputed tensors stay for the next backward through the same graph, until
   // their memory is needed. See Note [Shared tensors].
   virtual bool keeps_supplied() const { return false; }

@@ -14,7 +14,7 @@ bool is_meant_by_saved(Transfer transfer, bool is_counted) {
 
 }  // namespace
 
-void PendingWrites::settle(bool is_part) {
+void PendingWrites::settle_all(bool is_part) {
   for (const TapeValueId value : inputs_) {
     values_.note_version_of_input(value);
   }

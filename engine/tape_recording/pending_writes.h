@@ -41,7 +41,11 @@ class PendingWrites {
 
   // The operator has returned. is_part: the operator on the whole, in whose place it has run, has
   // not: what it writes to parts of that is not settled yet.
-  void settle(bool is_part);
+  void settle(bool is_part) {
+    if (!inputs_.empty() || !writes_.empty() || !reshaped_.empty()) {
+      settle_all(is_part);
+    }
+  }
 
   // Slots of `from` hold the contents of `to`. For a write that autograd does not count (the noise
   // of rrelu): it saves a tensor before the operator writes to it, and means the contents after it.
@@ -56,6 +60,7 @@ class PendingWrites {
     TapeValueId after;
     Transfer transfer;  // of the operator
   };
+  void settle_all(bool is_part);
   // The same with the slots of assembled tensors, of which `from` is a part.
   void move_assembled(TapeValueId from, TapeValueId to);
   void note_saved(TapeValueId value);

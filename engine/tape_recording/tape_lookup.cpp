@@ -104,7 +104,7 @@ TapeLookup::Found TapeLookup::find(const at::Tensor& tensor, Use use, const at::
     note_sample(value, tensor, may_be_written_unseen(whole.defined() ? whole : tensor));
   }
   if (use == Use::kRead && (info.is_state || (copies_.of_refillable && is_outside))) {
-    note_state_read(value, tensor);
+    found.is_refillable = note_state_read(value, tensor);
   }
   return found;
 }
@@ -198,14 +198,13 @@ TapeValueId TapeLookup::copy_non_owning(StorageId memory, const at::Tensor& tens
 }
 
 // State that the region has changed, and perhaps memory that its owner fills again.
-void TapeLookup::note_state_read(TapeValueId value, const at::Tensor& tensor) {
+bool TapeLookup::note_state_read(TapeValueId value, const at::Tensor& tensor) {
   const bool is_refilled = is_refillable(tensor);
-  if (is_refilled ? copies_.of_refillable : values_[value].is_state) {
-    copy_state(value, tensor);
-    if (is_refilled && values_.input(value)->why != Why::kCopied) {
-      once_ = RunsOnce::kRefilledMemory;
-    }
+  if (!(is_refilled ? copies_.of_refillable : values_[value].is_state)) {
+    return false;
   }
+  copy_state(value, tensor);
+  return is_refilled && values_.input(value)->why != Why::kCopied;
 }
 
 void TapeLookup::note_rewritten(TapeValueId value, const at::Tensor& tensor) {

@@ -49,6 +49,7 @@ class TapeLookup {
     Tape::Tensor tensor;
     StorageId memory = nullptr;  // as of TapeValues::key_of()
     bool is_first_read = false;
+    bool is_refillable = false;  // memory of which there is no copy: see refillable_memory.h
   };
 
   // The copies of memory from outside that replays would find changed.
@@ -77,9 +78,8 @@ class TapeLookup {
     return is_dense(tensor) ? sample_memory(tensor, of_all_bytes) : 0;
   }
 
-  // If such memory is copied: an operator has begun. Whether it has read memory that its owner
-  // fills again, and of which there is no copy: see refillable_memory.h. Likewise
-  // of memory that the program writes to before backward.
+  // An operator has begun. Whether it has read memory that the program writes to before backward,
+  // and of which there is no copy.
   void start_operator() { once_ = RunsOnce::kNo; }
   RunsOnce once() const { return once_; }
   // The operator reads the value, from outside, that `tensor` holds: the program is known to write
@@ -101,8 +101,9 @@ class TapeLookup {
   TapeValueId copy_non_owning(StorageId memory, const at::Tensor& tensor, const at::Tensor& state,
                               const TapeValues::Memory* known);
   // Memory from outside that the region has changed, and that an operator reads now: it will change
-  // again in the next run of the region's code.
-  void note_state_read(TapeValueId value, const at::Tensor& tensor);
+  // again in the next run of the region's code. Returns whether it is memory that its owner fills
+  // again, and of which there is no copy.
+  bool note_state_read(TapeValueId value, const at::Tensor& tensor);
   void copy_state(TapeValueId value, const at::Tensor& tensor);
   // A value from outside that has been modified since the region read it is a new value.
   TapeValueId check_unchanged(TapeValueId value, StorageId memory, const at::Tensor& tensor);

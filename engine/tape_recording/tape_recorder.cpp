@@ -70,8 +70,8 @@ const c10::TensorImpl* object_at(const OperatorCall& call, std::size_t place) {
 }  // namespace
 
 TapeRecorder::TapeRecorder(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> policy,
-                           const std::string& region, Options options, OperatorInterceptor* next,
-                           PolicyRegion* enclosing)
+                           const std::string& region, const Options& options,
+                           OperatorInterceptor* next, PolicyRegion* enclosing)
     : TapeWriter(tape, memory, std::move(policy), region,
                  {.follows_parameters = options.follows_parameters,
                   .has_frontier = !options.retention->plans()},
@@ -86,9 +86,9 @@ TapeRecorder::TapeRecorder(Tape& tape, MemoryTable& memory, std::shared_ptr<Poli
 
 void TapeRecorder::intercept(const OperatorCall& call) {
   policy_region_.start_call();
-  note_versions(/*is_part=*/wholes_.depth > 0);
+  note_versions(/*is_part=*/wholes_ != nullptr);
   const OperatorTraits& traits = call.traits;
-  if ((call.keys.has(c10::DispatchKey::Python) || wholes_.depth > 0) && run_parts(call)) {
+  if ((call.keys.has(c10::DispatchKey::Python) || wholes_ != nullptr) && run_parts(call)) {
     return;
   }
   if (traits.is_bookkeeping || (traits.is_view && !traits.is_inplace_view)) {
@@ -97,6 +97,7 @@ void TapeRecorder::intercept(const OperatorCall& call) {
   }
   options_.retention->before_operator(tape_);
   lookup_.start_operator();
+  refilled_.start_operator();
   read_now_.clear();
   targets_now_.clear();
   first_argument_now_ = static_cast<std::uint32_t>(tape_.arguments.size());
@@ -157,6 +158,9 @@ TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use, const
   if (found.is_first_read) {
     read_now_.push_back(found.tensor.value);
   }
+  if (found.is_refillable || refilled_.has_any()) {
+    note_refillable(found, is_within ? Use::kCopiedWithin : use, tensor);
+  }
   if (!TapeLookup::is_read(use)) {
     note_target(tensor, found.tensor.value);
   }
@@ -166,8 +170,10 @@ TapeLookup::Found TapeRecorder::look_up(const at::Tensor& tensor, Use use, const
 Tape::Tensor TapeRecorder::slot(const at::Tensor& tensor, bool is_input) {
   note_versions();
   read_now_.clear();
-  const std::optional<Tape::Tensor> assembled =
-      is_of_language(tensor) ? assemble(tensor) : std::nullopt;
+  std::optional<Tape::Tensor> assembled;
+  if (is_of_language(tensor)) {
+    assembled = assemble(tensor);
+  }
   Tape::Tensor found = assembled ? *assembled : save(tensor);
   found.is_input = is_input;
   saved_now_.insert(saved_now_.end(), read_now_.begin(), read_now_.end());
@@ -261,11 +267,12 @@ void TapeRecorder::encode_tensor(const OperatorCall& call, const at::Tensor& ten
     options_.statistics->note_read(tensor, TapeValues::copy_of(state.defined() ? state : tensor));
   }
   const at::Tensor whole = whole_of(tensor);
-  const auto [found, of_tensor, is_first_read] = look_up(tensor, use, state, whole);
+  const TapeLookup::Found looked_up = look_up(tensor, use, state, whole);
+  const Tape::Tensor& found = looked_up.tensor;
   if (whole.defined()) {
     note_whole(found.value, whole);
   }
-  memory.push_back(of_tensor);
+  memory.push_back(looked_up.memory);
   values_[found.value].is_statistics = false;
   const auto place = static_cast<std::uint32_t>(tape_.arguments.size()) - first_argument_now_;
   if (is_planned_ && use == Use::kRead &&

@@ -39,6 +39,7 @@
 #include "reprise/engine/tape/tape.h"
 #include "reprise/engine/tape/tape_retention.h"
 #include "reprise/engine/tape_recording/pending_writes.h"
+#include "reprise/engine/tape_recording/refilled_reads.h"
 #include "reprise/engine/tape_recording/tape_lookup.h"
 #include "reprise/engine/tape_recording/tape_tables.h"
 #include "reprise/engine/tape_recording/tape_values.h"
@@ -62,10 +63,10 @@ class TapeRecorder final : public TapeWriter {
     std::shared_ptr<TapeRetention> retention;  // decides instead of a policy, if it plans
   };
 
-  // next: the interceptor further out, or null. Must outlive this, as must those that PolicyRegion
-  // names.
+  // next: the interceptor further out, or null. Must outlive this, as must the options, and those
+  // that PolicyRegion names.
   TapeRecorder(Tape& tape, MemoryTable& memory, std::shared_ptr<Policy> policy,
-               const std::string& region, Options options, OperatorInterceptor* next,
+               const std::string& region, const Options& options, OperatorInterceptor* next,
                PolicyRegion* enclosing);
 
   void intercept(const OperatorCall& call) override;
@@ -93,7 +94,7 @@ class TapeRecorder final : public TapeWriter {
 
   // Of the outermost operator on tensors of classes of the embedding language that runs.
   struct Wholes {
-    int depth = 0;  // with such operators inside
+    int depth = 1;  // with such operators inside
     bool are_written = false;
     std::vector<at::Tensor> arguments;
     absl::flat_hash_map<StorageId, std::size_t> of_parts;  // among these
@@ -116,7 +117,7 @@ class TapeRecorder final : public TapeWriter {
   void enter_whole(const OperatorCall& call, std::vector<at::Tensor> arguments);
   // Returns the operator's argument that the tensor is a part of; undefined if there is none.
   at::Tensor whole_of(const at::Tensor& tensor) const {
-    return wholes_.depth > 0 ? find_whole(tensor) : at::Tensor();
+    return wholes_ == nullptr ? at::Tensor() : find_whole(tensor);
   }
   at::Tensor find_whole(const at::Tensor& tensor) const;
   void note_whole(TapeValueId value, const at::Tensor& whole);
@@ -158,6 +159,7 @@ class TapeRecorder final : public TapeWriter {
   void retain_last(const OperatorCall& call, const std::vector<Written>& written);
   void apply(const TapeRetention::Result& result);
   void retain_saved(const at::Tensor& tensor, TapeValueId value);
+  void note_refillable(const TapeLookup::Found& found, Use use, const at::Tensor& tensor);
 
   // Completion, in tape_recorder_completion.cpp.
   void give_inputs(const TapeValueSet& needed, const TapeValueSet& otherwise, bool may_pack);
@@ -167,13 +169,14 @@ class TapeRecorder final : public TapeWriter {
 
   const bool is_planned_;  // options_.retention->plans(), asked once
   TapeLookup lookup_;
+  RefilledReads refilled_;  // of planned tapes
   const std::string& region_;
-  const Options options_;
+  const Options& options_;
   std::uint32_t calls_ = 0;
   std::uint32_t first_argument_now_ = 0;
   std::vector<TapeValueId> saved_now_;  // read only by slots saved since the last operator
   std::vector<TapeValueId> read_now_;   // for the first time, by the operator that runs
-  Wholes wholes_;
+  std::unique_ptr<Wholes> wholes_;      // null: no such operator runs
 };
 
 }  // namespace reprise::engine_internal

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -30,7 +31,7 @@ bool TapeRecorder::run_parts(const OperatorCall& call) {
   }
   std::vector<at::Tensor> arguments = arguments_of_language(call);
   const bool is_of_python = call.keys.has(c10::DispatchKey::Python);
-  if (wholes_.depth > 0 && (computes_shapes_only() || (!arguments.empty() && !is_of_python))) {
+  if (wholes_ != nullptr && (computes_shapes_only() || (!arguments.empty() && !is_of_python))) {
     pass_on(call);  // no element is read or written
     return true;
   }
@@ -41,9 +42,8 @@ bool TapeRecorder::run_parts(const OperatorCall& call) {
   const at::Tensor argument = arguments.front();
   enter_whole(call, std::move(arguments));
   const absl::Cleanup is_over = [this] {
-    if (--wholes_.depth == 0) {
-      wholes_.arguments.clear();
-      wholes_.of_parts.clear();
+    if (--wholes_->depth == 0) {
+      wholes_.reset();
     }
   };
   run_in_language(call, argument, this);
@@ -51,36 +51,39 @@ bool TapeRecorder::run_parts(const OperatorCall& call) {
 }
 
 void TapeRecorder::enter_whole(const OperatorCall& call, std::vector<at::Tensor> arguments) {
-  if (wholes_.depth++ > 0) {
+  if (wholes_ != nullptr) {
+    ++wholes_->depth;
     return;
   }
-  wholes_.are_written = !call.traits.written(call.arguments()).empty();
-  wholes_.arguments = std::move(arguments);
-  for (std::size_t i = 0; i < wholes_.arguments.size(); ++i) {
+  auto wholes = std::make_unique<Wholes>();
+  wholes->are_written = !call.traits.written(call.arguments()).empty();
+  wholes->arguments = std::move(arguments);
+  for (std::size_t i = 0; i < wholes->arguments.size(); ++i) {
     std::vector<at::Tensor> parts;
-    append_parts(wholes_.arguments[i], parts);
+    append_parts(wholes->arguments[i], parts);
     for (const at::Tensor& part : parts) {
-      wholes_.of_parts.emplace(TapeValues::key_of(part), i);
+      wholes->of_parts.emplace(TapeValues::key_of(part), i);
     }
   }
+  wholes_ = std::move(wholes);
 }
 
 at::Tensor TapeRecorder::find_whole(const at::Tensor& tensor) const {
-  const auto found = wholes_.of_parts.find(TapeValues::key_of(tensor));
-  return found == wholes_.of_parts.end() ? at::Tensor() : wholes_.arguments[found->second];
+  const auto found = wholes_->of_parts.find(TapeValues::key_of(tensor));
+  return found == wholes_->of_parts.end() ? at::Tensor() : wholes_->arguments[found->second];
 }
 
 // Operators on the whole count their writes there; the class's own count none.
 void TapeRecorder::note_whole(TapeValueId value, const at::Tensor& whole) {
   Tape::Given* const given = values_.input(value);
   if (given == nullptr || given->why != Why::kOutside || given->parameter.defined() ||
-      given->kept.whole.enabled() || whole.is_inference()) {
+      given->kept.whole || whole.is_inference()) {
     return;
   }
   given->is_parameter = is_leaf_with_gradient(is_view(whole) ? at::Tensor(whole._base()) : whole);
-  if (!wholes_.are_written) {
-    given->kept.whole = whole.unsafeGetTensorImpl()->version_counter();
-    given->kept.whole_version = version_of(whole);
+  if (!wholes_->are_written) {
+    given->kept.whole = std::make_unique<const KeptResult::Whole>(
+        KeptResult::Whole{whole.unsafeGetTensorImpl()->version_counter(), version_of(whole)});
   }
 }
 

@@ -34,6 +34,7 @@ void TapeRecorder::retain_last(const OperatorCall& call, const std::vector<Writt
   }
   options_.retention->decide(op, {results.data(), results.size()});
   for (const TapeRetention::Result& result : results) {
+    refilled_.note_made(result.value);
     apply(result);
   }
 }
@@ -63,6 +64,26 @@ void TapeRecorder::retain_saved(const at::Tensor& tensor, TapeValueId value) {
   tape_.operators[op].decision = CheckpointPolicy::MUST_SAVE;
   keep(value, tensor, nullptr);
   pending_writes_.add_input(value);
+}
+
+// A value that is written in place is the next value's matter, where that is used.
+void TapeRecorder::note_refillable(const TapeLookup::Found& found, Use use,
+                                   const at::Tensor& tensor) {
+  const TapeValueId value = found.tensor.value;
+  if (found.is_refillable) {
+    refilled_.note_memory(tensor);
+    return;
+  }
+  const bool is_only_read = TapeLookup::is_read(use) && use != Use::kCopiedWithin;
+  if (!is_only_read || refilled_.is_within_reach(value)) {
+    refilled_.note_used(value);
+    return;
+  }
+  refilled_.forget(value);
+  tape_.values[value].is_made_once = true;
+  if (options_.retention->note_made_once(value, tensor)) {
+    retain_saved(tensor, value);
+  }
 }
 
 }  // namespace reprise::engine_internal

@@ -50,6 +50,7 @@ void TapeRecorder::give_instead(TapeValueId value, TapeValueId other) {
 void TapeRecorder::prepare_writes(const OperatorCall& call, std::vector<Written>& written) {
   for (Written& write : written) {
     write.is_refill = refills(call.traits, write.tensor);
+    write.is_arrival = call.traits.transfer == Transfer::kWait;
   }
   const bool is_run_again = !call.traits.returns_only_arguments ||
                             std::any_of(written.begin(), written.end(),

@@ -155,7 +155,8 @@ bool TapeEviction::can_be_computed(TapeValueId value) {
       continue;
     }
     const TapeOperatorId index = tape_.values[next].op;
-    if (index == Tape::kNone || !may_run_again(tape_.operators[index])) {
+    if (index == Tape::kNone || tape_.values[next].is_made_once ||
+        !may_run_again(tape_.operators[index])) {
       return false;
     }
     if (visited_in_[index] == visit_) {

@@ -20,6 +20,7 @@
 #include "reprise/engine/tape/tape_context.h"
 #include "reprise/engine/tape/tape_needs.h"
 #include "reprise/engine/tape/tape_retention.h"
+#include "reprise/engine/tape_replay/gather_ahead.h"
 #include "reprise/engine/tape_replay/planned_liveness.h"
 #include "reprise/hooks/seam/hook_stack.h"
 
@@ -241,8 +242,10 @@ std::vector<at::Generator> TapeReplay::generators_of(
 // Random state is restored here, around whatever a replay runs, planned or not.
 void TapeReplay::run_all(const std::vector<TapeOperatorId>& operators, Wants wants) {
   const RngForkGuard generators(generators_of(operators));
-  for (const TapeOperatorId index : operators) {
-    run(index, wants);
+  GatherAhead gathers(tape_, operators, liveness_->may_refill());
+  for (std::size_t position = 0; position < operators.size(); ++position) {
+    gathers.before(position);
+    run(operators[position], wants);
   }
 }
 

@@ -141,13 +141,13 @@ const char* TapeReplay::written_unseen(const Tape::Given& given, const at::Tenso
   return now != given.sample ? kWrittenThroughPointer : nullptr;
 }
 
-// Has the owner of refillable memory fill the memory, unless it has its bytes. Returns whether
-// there is such an owner.
+// Has the owner of refillable memory fill the memory, unless it has its bytes, or may not be asked.
+// Returns whether there is such an owner.
 bool TapeReplay::refill(const at::Tensor& tensor) const {
-  const Refill refill = liveness_->may_refill() ? refill_of(tensor) : nullptr;
-  if (refill != nullptr && is_beyond_storage(tensor)) {
+  const Refill refill = refill_of(tensor);
+  if (refill != nullptr && liveness_->may_refill() && is_beyond_storage(tensor)) {
     const hooks_internal::UnseenScope unseen;
-    (*refill)();
+    refill->fill();
   }
   return refill != nullptr;
 }

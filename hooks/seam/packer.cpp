@@ -10,6 +10,7 @@
 #include "reprise/hooks/hook_error.h"
 #include "reprise/hooks/seam/hook_stack.h"
 #include "reprise/hooks/seam/unseen_scope.h"
+#include "reprise/hooks/seam/variable_hooks.h"
 
 namespace reprise::hooks_internal {
 
@@ -18,7 +19,7 @@ TensorPacker::~TensorPacker() = default;
 
 namespace {
 
-class PackerHooks final : public SavedVariableHooks {
+class PackerHooks final : public ListedHooks {
  public:
   explicit PackerHooks(std::shared_ptr<TensorPacker> packer) : packer_(std::move(packer)) {}
   ~PackerHooks() override {

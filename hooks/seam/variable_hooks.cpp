@@ -3,6 +3,8 @@
 #include "reprise/hooks/seam/variable_hooks.h"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace reprise::hooks_internal {
 namespace {
@@ -22,7 +24,20 @@ struct GivesMember {
 };
 template struct GivesMember<&SavedVariable::hooks_>;
 
+thread_local int t_listings = 0;
+
 }  // namespace
+
+HookListing::HookListing() { ++t_listings; }
+HookListing::~HookListing() { --t_listings; }
+
+std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>>
+ListedHooks::retrieve_unpack_hook_data() const {
+  if (t_listings == 0) {
+    return SavedVariableHooks::retrieve_unpack_hook_data();
+  }
+  return std::pair{c10::SafePyObject(nullptr, nullptr), c10::SafePyObject(nullptr, nullptr)};
+}
 
 const SavedVariableHooks* hooks_of(const SavedVariable& saved) {
   return (saved.*hooks_member()).get();

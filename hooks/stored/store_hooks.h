@@ -6,7 +6,6 @@
 #define REPRISE_HOOKS_STORED_STORE_HOOKS_H_
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <cstddef>
 #include <memory>
@@ -17,6 +16,7 @@
 
 #include "reprise/base/export.h"
 #include "reprise/hooks/activation_store.h"
+#include "reprise/hooks/seam/variable_hooks.h"
 
 namespace reprise::hooks_internal {
 
@@ -39,7 +39,7 @@ class PutOrder {
 };
 
 // Parameters stay where they are.
-class REPRISE_API StoreHooks final : public torch::autograd::SavedVariableHooks {
+class REPRISE_API StoreHooks final : public ListedHooks {
  public:
   // order: what to prefetch with it; null for nothing.
   explicit StoreHooks(std::shared_ptr<ActivationStore> store,

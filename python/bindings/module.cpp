@@ -30,6 +30,7 @@ PYBIND11_MODULE(REPRISE_PYTHON_MODULE, module) {
   add_options(module);
   add_checkpoint(module);
   add_scope(module);
+  add_keep(module);
   add_result_cycles(module);
   add_compiled_graphs(module);
   add_guards(module);

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "reprise/base/threading/mutex.h"
+#include "reprise/engine/function/changed_state.h"
 #include "reprise/engine/function/function_replay.h"
 
 namespace reprise::python {
@@ -38,10 +39,20 @@ void raise_on_main_thread() {
   }
 }
 
+// Says at the current exception that forward has not raised it, and a likely cause.
+void note_recomputation() {
+  py::error_already_set error;  // first: no code of Python may run while there is one
+  static const py::handle kNote =
+      keep_object(py::module_::import("reprise._errors"), "note_recomputation");
+  kNote(error.value(), engine_internal::kChangedState);
+  error.restore();
+}
+
 // The region's code has ended with an exception. An early stop is no error, nor is one that the
 // code has replaced by an exception of its own.
 void handle_exception() {
   if (!engine_internal::replay_has_stopped()) {
+    note_recomputation();
     throw_python_error();  // the early stop of an enclosing recomputation among them
   }
   if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {

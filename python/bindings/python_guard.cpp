@@ -116,9 +116,9 @@ class UnobservedGuard final : engine_internal::InterceptionScope {
 
 void add_annotations(py::module_& module) {
   module.def("is_recomputing", &is_recomputing);
-  module.def("save", &must_save);
-  module.def("recompute", &must_recompute);
-  module.def("name", [](const at::Tensor& tensor, const std::string& name) {
+  module.def("must_save", &must_save);
+  module.def("must_recompute", &must_recompute);
+  module.def("checkpoint_name", [](const at::Tensor& tensor, const std::string& name) {
     return checkpoint_name(tensor, name);
   });
   module.def("name_scope", [](std::string name) { return guard_of<NameScope>(std::move(name)); });
@@ -127,13 +127,17 @@ void add_annotations(py::module_& module) {
   module.def("framework_code", [] { return guard_of<engine_internal::FrameworkCodeGuard>(); });
   module.def(
       "set_refillable",
-      [](const std::vector<at::Tensor>& tensors, py::object refill) {
-        engine_internal::set_refillable(tensors, [refill = share_object(std::move(refill))] {
-          const py::gil_scoped_acquire lock;
-          (*refill)();
-        });
+      [](const std::vector<at::Tensor>& tensors, py::object refill, py::object start) {
+        const auto call = [](py::object function) -> std::function<void()> {
+          return [function = share_object(std::move(function))] {
+            const py::gil_scoped_acquire lock;
+            (*function)();
+          };
+        };
+        engine_internal::set_refillable(tensors, call(std::move(refill)), call(std::move(start)));
       },
-      py::arg("tensors"), py::arg("refill"));
+      py::arg("tensors"), py::arg("refill"), py::arg("start"));
+  module.def("set_in_use", &engine_internal::set_in_use);
 }
 
 }  // namespace

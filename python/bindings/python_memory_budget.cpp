@@ -96,6 +96,8 @@ std::shared_ptr<MemoryBudget> make_budget(
 
 void add_memory_budget(py::module_& module) {
   add_step(module);
+  module.def("largest_batches", &largest_batches, py::arg("paths"), py::arg("batches"),
+             py::arg("peak_bytes"), py::arg("overheads"));
   py::class_<PythonBudgetScope>(module, "BudgetScope")
       .def(py::init<std::shared_ptr<MemoryBudget>>())
       .def("__enter__", &PythonBudgetScope::enter)

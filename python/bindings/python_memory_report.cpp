@@ -62,6 +62,11 @@ void add_memory_report(py::module_& module) {
       .def("__str__", &MemoryReport::to_string);
   module.def("memory_report", &memory_report);
   module.def("explain_policies", &explain_policies);
+  py::class_<CpuMemory>(module, "CpuMemory")
+      .def_readonly("current_bytes", &CpuMemory::current_bytes)
+      .def_readonly("peak_bytes", &CpuMemory::peak_bytes)
+      .def_readonly("allocations", &CpuMemory::allocations);
+  module.def("cpu_memory", &cpu_memory);
   module.def("install_cpu_memory_counter", &install_cpu_memory_counter);
   module.def("reset_peak_cpu_memory", &reset_peak_cpu_memory);
   module.def("set_cpu_memory_limit", &set_cpu_memory_limit, py::arg("limit_bytes"));

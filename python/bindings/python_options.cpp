@@ -66,48 +66,11 @@ void set_determinism_check(CheckpointOptions& options, py::handle check) {
   }
 }
 
-CheckpointOptions make_options(std::string name, py::handle policy, const std::string& replay,
-                               std::int64_t min_input_bytes, bool preserve_rng_state,
-                               bool early_stop, py::handle determinism_check, bool watch_operators,
-                               bool debug, bool allow_external_mutation,
-                               std::int64_t copied_state_limit_bytes,
-                               bool allow_cache_entry_mutation, bool respect_saved_tensors_hooks,
-                               std::shared_ptr<ActivationStore> input_store, int prefetch_depth,
-                               bool synchronize_boundary) {
-  CheckpointOptions options;
-  options.name = std::move(name);
-  options.policy = to_policy(policy);
-  options.replay = replay_mode(replay);
-  options.min_input_bytes = min_input_bytes;
-  options.preserve_rng_state = preserve_rng_state;
-  options.early_stop = early_stop;
-  set_determinism_check(options, determinism_check);
-  options.watch_operators = watch_operators;
-  options.debug = debug;
-  options.allow_external_mutation = allow_external_mutation;
-  options.copied_state_limit_bytes = copied_state_limit_bytes;
-  options.allow_cache_entry_mutation = allow_cache_entry_mutation;
-  options.respect_saved_tensors_hooks = respect_saved_tensors_hooks;
-  options.input_store = std::move(input_store);
-  options.prefetch_depth = prefetch_depth;
-  options.synchronize_boundary = synchronize_boundary;
-  return options;
-}
-
 }  // namespace
 
 void add_options(py::module_& module) {
   py::class_<CheckpointOptions>(module, "CheckpointOptions")
-      .def(py::init(&make_options), py::kw_only(), py::arg("name") = "",
-           py::arg("policy") = py::none(), py::arg("replay") = "function",
-           py::arg("min_input_bytes") = 0, py::arg("preserve_rng_state") = true,
-           py::arg("early_stop") = true, py::arg("determinism_check") = "default",
-           py::arg("watch_operators") = true, py::arg("debug") = false,
-           py::arg("allow_external_mutation") = false,
-           py::arg("copied_state_limit_bytes") = CheckpointOptions().copied_state_limit_bytes,
-           py::arg("allow_cache_entry_mutation") = false,
-           py::arg("respect_saved_tensors_hooks") = false, py::arg("input_store") = py::none(),
-           py::arg("prefetch_depth") = 1, py::arg("synchronize_boundary") = false)
+      .def(py::init<>())
       .def_readwrite("name", &CheckpointOptions::name)
       .def_property(
           "replay", [](const CheckpointOptions& options) { return name_of(options.replay); },
@@ -131,9 +94,12 @@ void add_options(py::module_& module) {
       .def_readwrite("respect_saved_tensors_hooks", &CheckpointOptions::respect_saved_tensors_hooks)
       .def("assign",
            [](CheckpointOptions& options, const CheckpointOptions& other) { options = other; })
-      .def("set_policy", [](CheckpointOptions& options, py::handle policy) {
-        options.policy = to_policy(policy);
-      });
+      .def("set_policy", [](CheckpointOptions& options,
+                            py::handle policy) { options.policy = to_policy(policy); })
+      .def("set_input_store",
+           [](CheckpointOptions& options, std::shared_ptr<ActivationStore> store) {
+             options.input_store = std::move(store);
+           });
 }
 
 }  // namespace reprise::python

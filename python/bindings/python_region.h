@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
 //
-// Regions from Python: checkpoint(), the scope, their options.
+// Regions from Python: checkpoint(), the scope, keep(), their options.
 #ifndef REPRISE_PYTHON_BINDINGS_PYTHON_REGION_H_
 #define REPRISE_PYTHON_BINDINGS_PYTHON_REGION_H_
 
@@ -12,6 +12,7 @@ namespace reprise::python {
 void add_options(py::module_& module);
 void add_checkpoint(py::module_& module);
 void add_scope(py::module_& module);
+void add_keep(py::module_& module);
 
 }  // namespace reprise::python
 

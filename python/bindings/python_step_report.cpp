@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 The Reprise Authors
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "reprise/planner/largest_batch.h"
 #include "reprise/planner/memory_timeline.h"
 #include "reprise/planner/plan.h"
 #include "reprise/planner/planner.h"
 #include "reprise/planner/simulator.h"
 #include "reprise/planner/step_report.h"
+#include "reprise/planner/trace_format.h"
 #include "reprise/python/bindings/python_reports.h"
 
 namespace reprise::python {
@@ -108,6 +112,35 @@ py::object frontier_of(const MemoryBudget& budget, int points) {
     solutions.append(solution_dict(solution));
   }
   result["frontier"] = solutions;
+  return result;
+}
+
+py::list largest_batches(const std::array<std::string, 2>& paths,
+                         const std::array<std::int64_t, 2>& batches, std::int64_t peak_bytes,
+                         const std::vector<double>& overheads) {
+  std::vector<std::optional<planner::LargestBatch>> found;
+  {
+    const py::gil_scoped_release unlocked;
+    const std::array traces{planner::read_trace(paths[0]), planner::read_trace(paths[1])};
+    for (const double overhead : overheads) {
+      found.push_back(planner::find_largest_batch(
+          {.batch = batches[0], .trace = &traces[0]}, {.batch = batches[1], .trace = &traces[1]},
+          {.peak_bytes = peak_bytes, .max_overhead = overhead}));
+    }
+  }
+  py::list result;
+  for (const std::optional<planner::LargestBatch>& each : found) {
+    if (!each) {
+      result.append(py::none());
+      continue;
+    }
+    py::dict batch;
+    batch["batch"] = each->batch;
+    batch["peak_bytes"] = each->simulation.peak_bytes;
+    batch["seconds"] = each->simulation.seconds;
+    batch["plain_seconds"] = each->plain_seconds;
+    result.append(batch);
+  }
   return result;
 }
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from reprise import _quantities
+from reprise._largest_batch import BatchNotFound, OtherBatch
 from reprise._native import _C
 from reprise._profile import ProfileOfProgram
 from reprise._run import BudgetOfProgram, warn
@@ -37,6 +38,29 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
 
 
+def _add_batch(profile: argparse.ArgumentParser) -> None:
+    profile.add_argument(
+        "--also-batch",
+        type=int,
+        metavar="BATCH",
+        help="run the program with this batch too, and predict the largest one that fits; its "
+        "arguments name the first one, such as --batch-size 8",
+    )
+    profile.add_argument(
+        "--batch-option",
+        metavar="NAME",
+        help="the program's option for the batch; without it the only one with 'batch' in its name",
+    )
+    profile.add_argument(
+        "--budget",
+        type=_argument(_quantities.parse_budget),
+        default=1.0,
+        metavar="BYTES|PART",
+        help="with --also-batch, what the batch is to fit into: bytes, or a part of the peak of a "
+        "plain step of the first batch (1)",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m reprise", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="run|profile")
@@ -62,6 +86,12 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--steps", type=int, default=3, help="how many, at least 2 (3)")
     profile.add_argument("--points", type=int, default=10, help="budgets of the table (10)")
     profile.add_argument("--html", metavar="FILE", help="write a page, which needs no network")
+    profile.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="instead, print nothing and write the trace of a step, as tools/plan reads it",
+    )
+    _add_batch(profile)
     _add_program(profile)
     return parser
 
@@ -91,6 +121,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
+    other = None
+    if options.also_batch is not None:
+        other = OtherBatch(options.arguments, options.also_batch, options.batch_option)
+        status = other.run(options.program, options.is_module, options.steps)
+        if status != 0:
+            return status
     program = ProfileOfProgram(options.steps)
     program.install()
     try:
@@ -99,7 +135,11 @@ def _profile(options: argparse.Namespace) -> int:
         if end.code not in (None, 0):
             raise
         status = 0
-    return status or program.show(options.points, options.html)
+    if status != 0:
+        return status
+    if options.trace is not None:
+        return program.write_trace(options.trace)
+    return program.show(options.points, options.html, other, options.budget)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -111,4 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if options.command == "profile" and (options.steps < 2 or options.points < 2):
         parser.error("--steps and --points start at 2")
     _C.install_cpu_memory_counter()  # before the program makes its model
-    sys.exit(_run(options) if options.command == "run" else _profile(options))
+    if options.command == "run":
+        sys.exit(_run(options))
+    try:
+        status = _profile(options)
+    except BatchNotFound as error:
+        parser.error(str(error))
+    sys.exit(status)

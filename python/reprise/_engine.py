@@ -6,6 +6,8 @@ Tensor.backward() calls Python's autograd engine itself, past LibTorch's default
 library observes those of C++.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +17,7 @@ from reprise._errors import BudgetExceededError
 from reprise._native import _C
 
 
-def raise_budget_error(error):
+def raise_budget_error(error: BaseException | None) -> None:
     """Raises the error of a budget, which torch's bindings have made one of torch's, as ours."""
     if type(error) is torch.OutOfMemoryError and str(error).startswith("[memory_budget]"):
         raise BudgetExceededError(str(error)) from error
@@ -27,10 +29,12 @@ before_backward: list[Callable[[Any, bool, bool], None]] = []
 
 
 class ObservedEngine:
-    def __init__(self, engine):
+    def __init__(self, engine: Any) -> None:
         self._engine = engine
 
-    def run_backward(self, tensors, *args, accumulate_grad=False, **kwargs):
+    def run_backward(
+        self, tensors: Any, *args: Any, accumulate_grad: bool = False, **kwargs: Any
+    ) -> Any:
         for observe in before_backward:
             observe(tensors, bool(args[2]), accumulate_grad)
         with _C.ObservedBackward(tensors, accumulate_grad):
@@ -42,11 +46,11 @@ class ObservedEngine:
                 raise_budget_error(error)
                 raise
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
 
-def install():
-    variable = torch.autograd.Variable
+def install() -> None:
+    variable: Any = torch.autograd.Variable
     if not isinstance(variable._execution_engine, ObservedEngine):
         variable._execution_engine = ObservedEngine(variable._execution_engine)

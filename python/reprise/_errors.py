@@ -2,6 +2,8 @@
 # Copyright 2026 The Reprise Authors
 """The exceptions of regions and budgets, below those of torch."""
 
+from __future__ import annotations
+
 import traceback
 
 import torch
@@ -36,7 +38,14 @@ class StopRecomputation(BaseException):
     """
 
 
-def format_stack():
+def note_recomputation(error: BaseException, cause: str) -> None:
+    """Adds to an error of a region's own code that it has come up in the recomputation alone."""
+    is_of_code = isinstance(error, Exception) and not isinstance(error, CheckpointError)
+    if is_of_code and not hasattr(error, "__notes__") and hasattr(error, "add_note"):
+        error.add_note(f"Raised in a region's recomputation; forward did not raise it. {cause}")
+
+
+def format_stack() -> list[str]:
     """Returns the lines of this thread's stack, for the operators in messages of debug mode."""
     return traceback.format_stack()[:-1]
 

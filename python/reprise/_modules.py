@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import types
+from typing import Any
 
 from torch import nn
 
@@ -24,10 +25,10 @@ __all__ = ["CheckpointedModules", "apply_checkpointing", "remove_checkpointing"]
 
 
 @functools.cache
-def _as_region(module_class):
+def _as_region(module_class: type[nn.Module]) -> type[nn.Module]:
     """A subclass whose forward is a region. Parameters, names and hooks stay as they are."""
 
-    def forward(self, *args, **kwargs):
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         options, is_scope = self._reprise_region
         if is_scope:
             with CheckpointScope(options):
@@ -37,30 +38,33 @@ def _as_region(module_class):
 
     functools.update_wrapper(forward, module_class.forward)
     # A region with options runs in eager mode, also in a compiled model.
-    _compile.never_traced(forward)._torchdynamo_disable = True
-    forward._torchdynamo_inline = _compile.traced_forward(module_class)
+    traced: Any = _compile.never_traced(forward)
+    traced._torchdynamo_disable = True
+    traced._torchdynamo_inline = _compile.traced_forward(module_class)
 
-    def reduce(self, protocol):
+    def reduce(self: nn.Module, protocol: Any) -> Any:
         # Pickle finds no class by its name that is made here.
-        make, (_, *arguments), *rest = super(region_class, self).__reduce_ex__(protocol)
+        reduced: Any = super(region_class, self).__reduce_ex__(protocol)
+        make, (_, *arguments), *rest = reduced
         return _rebuild, (make, module_class, *arguments), *rest
 
     members = {"forward": forward, "__reduce_ex__": reduce}
-    region_class = type(module_class)(module_class.__name__, (module_class,), members)
+    make: Any = type(module_class)
+    region_class: type[nn.Module] = make(module_class.__name__, (module_class,), members)
     return region_class
 
 
-def _rebuild(make, module_class, *arguments):
-    return make(_as_region(module_class), *arguments)
+def _rebuild(make: Any, module_class: type[nn.Module], *arguments: Any) -> Any:
+    return make(_as_region(module_class), *arguments)  # type: ignore[arg-type]
 
 
-class CheckpointedModules(list):
+class CheckpointedModules(list[str]):
     """The names of the modules that apply_checkpointing() has made regions; printed, a table.
 
     rows: a dict for each of them, with its "path", "class" and "options".
     """
 
-    def __init__(self, rows: list[dict[str, str]]):
+    def __init__(self, rows: list[dict[str, str]]) -> None:
         super().__init__(row["path"] for row in rows)
         self.rows = rows
 
@@ -147,7 +151,7 @@ def apply_checkpointing(
     return applied
 
 
-def remove_checkpointing(model):
+def remove_checkpointing(model: nn.Module) -> list[str]:
     """Undoes apply_checkpointing() for all modules of `model`; returns their names.
 
     Backwards of forwards that have run recompute as before.

@@ -2,13 +2,20 @@
 # Copyright 2026 The Reprise Authors
 """Finds the extension module that was compiled for the installed torch."""
 
+from __future__ import annotations
+
 import importlib
 import pathlib
+import sys
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+if TYPE_CHECKING:
+    from reprise import _C as _C
 
-def _load():
+
+def _load() -> Any:
     version = torch.__version__.split("+")[0]
     major, minor = version.split(".")[:2]
     name = f"_C_torch{major}{minor}"
@@ -23,4 +30,5 @@ def _load():
     return importlib.import_module(f"reprise.{name}")
 
 
-_C = _load()
+if not TYPE_CHECKING:
+    _C = sys.modules[f"{__package__}._C"] = _load()  # the name of its stub

@@ -5,23 +5,26 @@
 A class says how by its `__tensor_flatten__` and `__tensor_unflatten__`, as for torch.compile.
 """
 
+from __future__ import annotations
+
 import weakref
+from typing import Any
 
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 __all__ = ["put_together", "take_apart"]
 
 # By class: whether put_together() gives that class.
-_makes_itself: "weakref.WeakKeyDictionary[type, bool]" = weakref.WeakKeyDictionary()
+_makes_itself: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
-def take_apart(tensor):
+def take_apart(tensor: Any) -> tuple[list[Any], Any]:
     """Returns the innermost tensors of `tensor`, and what put_together() needs besides them.
 
     Raises:
         TypeError: a class inherits a method that makes a tensor of another class.
     """
-    leaves = []
+    leaves: list[Any] = []
     description = _describe(tensor, leaves)
     cls = type(tensor)
     if cls not in _makes_itself:
@@ -31,7 +34,7 @@ def take_apart(tensor):
     return leaves, description
 
 
-def _describe(value, leaves):
+def _describe(value: Any, leaves: list[Any]) -> Any:
     if not is_traceable_wrapper_subclass(value):
         leaves.append(value)
         return len(leaves) - 1
@@ -40,7 +43,7 @@ def _describe(value, leaves):
     return type(value), parts, context, value.size(), value.stride()
 
 
-def put_together(description, leaves):
+def put_together(description: Any, leaves: list[Any]) -> Any:
     """Returns a tensor as described by take_apart(), with these innermost tensors."""
     if isinstance(description, int):
         return leaves[description]

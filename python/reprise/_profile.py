@@ -14,6 +14,7 @@ from torch import nn
 
 from reprise import _profile_page
 from reprise._budget import MemoryBudget
+from reprise._largest_batch import OtherBatch, batch_lines
 from reprise._quantities import bytes_text
 from reprise._run import NO_LIMIT, device_of, enter_step, warn
 from reprise._saved import RecordedModules, SavedTensors, record_modules, saved_tensors
@@ -45,7 +46,9 @@ class ProfileOfProgram:
     def install(self) -> None:
         self._steps.install()
 
-    def _begin(self, module: nn.Module) -> AbstractContextManager[Any] | None:
+    def _begin(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AbstractContextManager[Any] | None:
         if self._bill is not None and self._seen >= self._most:
             raise _Enough
         self._seen += 1
@@ -76,17 +79,51 @@ class ProfileOfProgram:
         finally:
             self._steps.end()
 
-    def show(self, points: int, page: str | None) -> int:
-        """Prints what has been found, and writes it as a page; returns an exit status."""
+    def _without_step(self) -> int:
+        warn("no step was found: no module was called with grad mode on, and then a backward")
+        return 1
+
+    def show(
+        self,
+        points: int,
+        page: str | None,
+        other: OtherBatch | None = None,
+        limit: int | float = 1.0,
+    ) -> int:
+        """Prints what has been found, and writes it as a page; returns an exit status.
+
+        Args:
+            points: how many budgets the table of memory and time has.
+            page: the path of the page; None: none is written.
+            other: a run with another batch, for the largest batch that fits.
+            limit: into these bytes; a float: into this part of the peak of a plain step.
+        """
         if self._bill is None:
-            warn("no step was found: no module was called with grad mode on, and then a backward")
-            return 1
+            return self._without_step()
         print(self._bill)
         frontier = self._budget._frontier(points) if self._budget is not None else None
-        print()
-        print("\n".join(frontier_lines(frontier)))
+        print("", *frontier_lines(frontier), sep="\n")
+        largest = None
+        if other is not None and self._budget is not None and frontier is not None:
+            part = limit * frontier["plain_peak_bytes"] if isinstance(limit, float) else limit
+            try:
+                largest = other.largest(self._budget, round(part))
+            except ValueError as error:
+                warn(str(error))
+                return 1
+            print("", *batch_lines(largest), sep="\n")
         if page is not None:
-            _profile_page.write_page(page, self._bill, frontier)
+            _profile_page.write_page(page, self._bill, frontier, largest)
+        return 0
+
+    def write_trace(self, path: str) -> int:
+        """Writes the last step, as tools/plan reads it; returns an exit status."""
+        if self._bill is None:
+            return self._without_step()
+        if self._budget is None or self._budget.last_step() is None:
+            warn("no second step has come to its end, so that there is no trace")
+            return 1
+        self._budget.write_trace(path)
         return 0
 
 

@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from reprise._largest_batch import batch_rows, batch_title
 from reprise._quantities import byte_unit, bytes_text
 from reprise._saved import SavedTensors
 
@@ -89,8 +90,27 @@ def _curve(frontier: dict[str, Any]) -> str:
     )
 
 
-def write_page(path: str, bill: SavedTensors, frontier: dict[str, Any] | None) -> None:
-    """Writes the bill, and the frontier of memory and time if it is known, into an .html file."""
+def _batches(largest: dict[str, Any]) -> str:
+    title = batch_title(largest)
+    return f"<h2>{html.escape(title[0].upper() + title[1:])}</h2>" + _table(
+        ("allowed time", "batch", "more time", "peak"), batch_rows(largest), 4
+    )
+
+
+def write_page(
+    path: str,
+    bill: SavedTensors,
+    frontier: dict[str, Any] | None,
+    largest: dict[str, Any] | None = None,
+) -> None:
+    """Writes an .html file.
+
+    Args:
+        path: of the file, which is replaced as a whole.
+        bill: what is saved for backward.
+        frontier: of memory and time; None: not known.
+        largest: batches that fit; None: not known.
+    """
     parts = [f"<!DOCTYPE html><meta charset=utf-8><title>Profile</title><style>{_STYLE}</style>"]
     if frontier is not None:
         plain_bytes, plain = frontier["plain_peak_bytes"], frontier["plain_seconds"]
@@ -107,6 +127,8 @@ def write_page(path: str, bill: SavedTensors, frontier: dict[str, Any] | None) -
         parts += ["<h2>What less memory costs</h2>", _curve(frontier), _table(head, rows, 4)]
         smallest = frontier["frontier"][0]["peak_bytes"]
         parts.append(f"<p>The smallest budget that holds: {bytes_text(smallest)}.</p>")
+    if largest is not None:
+        parts.append(_batches(largest))
     parts.append(_bill(bill))
     target = pathlib.Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")

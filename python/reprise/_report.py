@@ -2,10 +2,13 @@
 # Copyright 2026 The Reprise Authors
 """The memory of a step within a budget, and saved tensors, as pictures, drawn by altair."""
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib
 import warnings
+from typing import Any
 
 from reprise._quantities import byte_unit, bytes_text
 from reprise._report_rows import CLASSES, StepRows, peak_of
@@ -18,7 +21,7 @@ _LABEL_WIDTH = 260
 _DARK, _RED = "#444444", "#D55E00"
 
 
-def _import_altair():
+def _import_altair() -> Any:
     try:
         import altair
         import vl_convert  # noqa: F401, by which altair writes files
@@ -31,7 +34,7 @@ def _import_altair():
 
 
 class _Picture:
-    def __init__(self, report):
+    def __init__(self, report: Any) -> None:
         self.alt = _import_altair()
         self.rows = StepRows(report)
         names, colors = zip(*CLASSES, strict=True)
@@ -41,7 +44,7 @@ class _Picture:
             legend=self.alt.Legend(orient="bottom", title=None, labelLimit=0, columns=6),
         )
 
-    def chart(self):
+    def chart(self) -> Any:
         alt = self.alt
         title, values = self.rows.values()
         over_time = alt.vconcat(
@@ -64,7 +67,7 @@ class _Picture:
             )
         )
 
-    def _title(self):
+    def _title(self) -> Any:
         return self.alt.TitleParams(
             "Memory of a step within a budget",
             subtitle=self.rows.facts(),
@@ -73,21 +76,21 @@ class _Picture:
             offset=12,
         )
 
-    def _chart(self, rows):
+    def _chart(self, rows: list[dict[str, Any]]) -> Any:
         return self.alt.Chart(self.alt.InlineData(values=rows))
 
-    def _time(self, field):
+    def _time(self, field: Any) -> Any:
         scale = self.alt.Scale(domain=[0, self.rows.right], nice=False)
         title = f"time of the operators ({self.rows.second_name})"
         axis = self.alt.Axis(labelFlush=False, tickCount=12)
         return self.alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
 
-    def _bytes(self, field, **options):
+    def _bytes(self, field: Any, **options: Any) -> Any:
         scale = self.alt.Scale(domain=[0, self.rows.top], nice=False)
         title = f"in memory ({self.rows.byte_name})"
         return self.alt.Y(f"{field}:Q", title=title, scale=scale, **options)
 
-    def _memory_panel(self):
+    def _memory_panel(self) -> Any:
         curve = self.rows.curve(self.rows.memory)
         used = {row["order"] for row in curve if row["memory"] > 0}
         area = (
@@ -110,7 +113,7 @@ class _Picture:
         layers = [area, line, *self._backward(), *self._budget(), *self._peaks()]
         return self.alt.layer(*layers).properties(width=_WIDTH, height=300)
 
-    def _text(self, text, time, height, **options):
+    def _text(self, text: str, time: Any, height: Any, **options: Any) -> Any:
         """Yields a text on the side of a point where there is more room, and its white rim."""
         is_left = time < 0.5 * self.rows.right
         mark = {"fontSize": 12, "align": "left" if is_left else "right", "dy": -8}
@@ -122,13 +125,13 @@ class _Picture:
                 .encode(self._time("time"), self._bytes("sum"), text="text:N")
             )
 
-    def _backward(self):
+    def _backward(self) -> Any:
         time = self.rows.backward()
         rule = self._chart([{"time": time}]).mark_rule(color=_DARK, strokeDash=[2, 3])
         yield rule.encode(self._time("time"))
         yield from self._text("backward", time, self.rows.top, color=_DARK, dy=8)
 
-    def _budget(self):
+    def _budget(self) -> Any:
         budget = self.rows.report["budget_bytes"]
         if budget is not None:
             height = budget / self.rows.byte
@@ -136,7 +139,7 @@ class _Picture:
             yield rule.encode(self._bytes("sum"))
             yield from self._text(f"budget: {bytes_text(budget)}", 0, height, color=_RED)
 
-    def _peaks(self):
+    def _peaks(self) -> Any:
         time, height, _ = self.rows.peak(self.rows.plain)
         text = f"without recomputation: {bytes_text(peak_of(self.rows.plain))}"
         yield from self._text(text, time, height, color=_DARK)
@@ -149,7 +152,7 @@ class _Picture:
         is_near = plain - height < 0.15 * self.rows.top
         yield from self._text(text, time, height, fontWeight="bold", dy=16 if is_near else -12)
 
-    def _bar_panel(self, title, rows, x, **encodings):
+    def _bar_panel(self, title: str, rows: list[dict[str, Any]], x: Any, **encodings: Any) -> Any:
         """Returns a panel with a line per value, whose label is that of its first bar."""
         alt = self.alt
         labels = {row["row"]: row["label"] for row in reversed(rows)}
@@ -174,7 +177,7 @@ class _Picture:
         return bars.properties(width=_WIDTH, height=alt.Step(15), title=title)
 
 
-def _bill_chart(alt, rows):
+def _bill_chart(alt: Any, rows: list[dict[str, Any]]) -> Any:
     """Returns bars of the bytes by module, or by node if no module is known, in parts by kind."""
     field = "module" if any(row["module"] for row in rows) else "node"
     size, unit = byte_unit(max((row["bytes"] for row in rows), default=1))
@@ -205,21 +208,21 @@ def _bill_chart(alt, rows):
     )
 
 
-def _form_of(path):
+def _form_of(path: str | os.PathLike[str]) -> str:
     form = pathlib.Path(path).suffix
     if form not in _FORMATS:
         raise ValueError(f"a picture is an .html or .svg file; not {os.fspath(path)!r}")
     return _FORMATS[form]
 
 
-def write_bill(rows, path):
+def write_bill(rows: list[dict[str, Any]], path: str | os.PathLike[str]) -> None:
     """Draws the rows of saved_tensors() into an .html file, which needs no network, or an .svg file."""
     form = _form_of(path)
     alt = _import_altair()
     _save(alt, _bill_chart(alt, rows), path, form)
 
 
-def write_picture(report, path):
+def write_picture(report: Any, path: str | os.PathLike[str]) -> None:
     """Draws the data of a report into an .html file, which needs no network, or an .svg file."""
     form = _form_of(path)
     picture = _Picture(report)
@@ -229,7 +232,7 @@ def write_picture(report, path):
         _save(picture.alt, picture.chart(), path, form)
 
 
-def _save(alt, chart, path, form):
+def _save(alt: Any, chart: Any, path: str | os.PathLike[str], form: str) -> None:
     path = pathlib.Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     options = {"inline": True} if form == "html" else {}

@@ -2,6 +2,10 @@
 # Copyright 2026 The Reprise Authors
 """What a picture of a step shows: texts, and rows of data in its units."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from reprise._quantities import byte_unit, bytes_text, largest_unit
 
 __all__ = ["CLASSES", "StepRows", "peak_of", "stretches"]
@@ -23,21 +27,21 @@ CLASSES = [
 BEFORE_STEP, WORKSPACE = 0, 5
 
 
-def _second_unit(largest):
+def _second_unit(largest: float) -> Any:
     return largest_unit(largest, [(1, "s"), (1e-3, "ms"), (1e-6, "us")])
 
 
-def _in_page(text):
+def _in_page(text: str) -> str:
     """Returns `text` such that it ends no script of a page."""
     return text.replace("</", "< /")
 
 
-def peak_of(timeline):
+def peak_of(timeline: Any) -> Any:
     """Returns the most bytes of a timeline."""
     return sum(timeline["moments"][timeline["peak"]][2])
 
 
-def stretches(moments):
+def stretches(moments: list[Any]) -> Any:
     """Yields moments, of each stretch of time the one with the most bytes."""
     if len(moments) <= MOST_MOMENTS:
         yield from moments
@@ -56,7 +60,7 @@ def stretches(moments):
 class StepRows:
     """The data of a report (MemoryBudget._picture_data()) in the units of a picture."""
 
-    def __init__(self, report):
+    def __init__(self, report: Any) -> None:
         self.report = report
         self.memory = report["memory"]
         self.plain = report["plain"]
@@ -67,7 +71,7 @@ class StepRows:
         self.right = seconds / self.second
         self.top = 1.12 * largest / self.byte
 
-    def facts(self):
+    def facts(self) -> Any:
         report = self.report
         texts = [f"peak {bytes_text(peak_of(self.memory))}"]
         if report["measured_peak_bytes"] is not None:
@@ -79,16 +83,16 @@ class StepRows:
         texts.append(f"without recomputation {bytes_text(peak_of(self.plain))}")
         return "; ".join(texts)
 
-    def peak(self, timeline):
+    def peak(self, timeline: Any) -> Any:
         """Returns time, bytes, in units, and the operator, of a timeline's peak."""
         begin, end, byte_counts, operator = timeline["moments"][timeline["peak"]]
         return 0.5 * (begin + end) / self.second, sum(byte_counts) / self.byte, operator
 
-    def backward(self):
+    def backward(self) -> Any:
         """Returns the time at which backward begins."""
         return self.report["backward_seconds"] / self.second
 
-    def curve(self, timeline):
+    def curve(self, timeline: Any) -> Any:
         """Returns rows for each class of memory at each moment."""
         rows = []
         for begin, end, byte_counts, operator in stretches(timeline["moments"]):
@@ -110,7 +114,7 @@ class StepRows:
         # A step goes on to the end of its last moment.
         return rows + [row | {"time": row["end"]} for row in rows[-len(CLASSES) :]]
 
-    def _bar(self, residence):
+    def _bar(self, residence: Any) -> Any:
         value, memory_class, first, last, count = residence
         label, operator, stack = self.report["values"][value]
         begin = self.memory["moments"][first][0] / self.second
@@ -130,7 +134,7 @@ class StepRows:
             "cost": count * (end - begin),
         }
 
-    def _sum_bar(self, memory_class, label, count):
+    def _sum_bar(self, memory_class: Any, label: str, count: int) -> Any:
         return {
             "label": f"{label}, {bytes_text(count)}",
             "operator": "",
@@ -140,9 +144,9 @@ class StepRows:
             "stack": "",
         }
 
-    def values(self):
+    def values(self) -> Any:
         """Returns a title, and rows for the values of the most bytes and time."""
-        values = {}
+        values: dict[Any, Any] = {}
         for each in self.memory["residences"]:
             if each[1] != BEFORE_STEP:
                 values.setdefault(each[0], []).append(self._bar(each))
@@ -158,7 +162,7 @@ class StepRows:
         rows = [part | {"row": row} for row, value in enumerate(shown) for part in values[value]]
         return title, rows
 
-    def at_peak(self):
+    def at_peak(self) -> Any:
         """Returns a title, and rows for the largest values in memory at the peak."""
         peak = self.memory["peak"]
         _, _, byte_counts, operator = self.memory["moments"][peak]

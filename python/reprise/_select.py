@@ -10,7 +10,7 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 from torch import nn
 
@@ -18,8 +18,15 @@ from reprise._checkpoint import CheckpointOptions, check_options
 
 __all__ = ["Choice", "choose", "every_of_class"]
 
-Pattern = Union[str, re.Pattern, type, tuple, Callable[[str, nn.Module], Any]]
-Selection = Union[Pattern, Collection[Pattern], Mapping[Pattern, Any]]
+# As argument types these say no more than a reader needs: collections are invariant in patterns.
+Pattern = (
+    str
+    | re.Pattern[str]
+    | type[nn.Module]
+    | tuple[type[nn.Module], ...]
+    | Callable[[str, nn.Module], Any]
+)
+Selection = Pattern | Collection[Any] | Mapping[Any, Any]
 
 _PREFIX = "[apply_checkpointing]"
 _MOST_NAMES = 4

@@ -24,7 +24,10 @@ from reprise._native import _C
 
 __all__ = ["Steps"]
 
-Begin = Callable[[nn.Module], "AbstractContextManager[Any] | None"]
+# Takes the outermost module, and the positional and named arguments of its call.
+Begin = Callable[
+    [nn.Module, "tuple[Any, ...]", "dict[str, Any]"], "AbstractContextManager[Any] | None"
+]
 Roots = Sequence[Any]
 
 
@@ -45,18 +48,60 @@ def _is_traced() -> bool:
     return (
         torch._C._current_graph_task_id() != -1
         or _C.is_recomputing()
-        or torch.jit.is_tracing()
+        or torch._C._is_tracing()
         or _compile.is_tracing()
         or torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
     )
 
 
+_watching: tuple[Steps, ...] = ()
+_modules_call: Callable[..., Any] | None = None  # torch's, while any Steps are installed
+
+
+def _call_watched(
+    watching: tuple[Steps, ...], call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any
+) -> Any:
+    """Calls the module for the first of `watching` that is outside of a step, then for the others."""
+    for i, steps in enumerate(watching):
+        if not steps._here.is_inside:
+            inner = functools.partial(_call_watched, watching[i + 1 :], call)
+            return steps._call_outermost(inner, module, args, kwargs)
+    return call(module, *args, **kwargs)
+
+
+def _watch_modules() -> None:
+    """Replaces Module.__call__ while any Steps are installed."""
+    global _modules_call
+    if _watching and _modules_call is None:
+        call = _modules_call = nn.Module.__call__
+
+        @functools.wraps(call)
+        def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if (
+                torch.compiler.is_compiling()
+                or all(steps._here.is_inside for steps in _watching)
+                or not torch.is_grad_enabled()
+                or _is_traced()
+            ):
+                return call(module, *args, **kwargs)
+            return _call_watched(_watching, call, module, args, kwargs)
+
+        call_module._is_of_steps = True  # type: ignore[attr-defined]
+        nn.Module.__call__ = call_module  # type: ignore[method-assign]
+    elif not _watching and getattr(nn.Module.__call__, "_is_of_steps", False):
+        nn.Module.__call__ = _modules_call  # type: ignore[method-assign,assignment]
+        _modules_call = None
+
+
 class Steps:
     """Watches the calls of modules and the backwards of all threads.
 
+    Several may be installed: a call that one of them leaves as it is may be another's step.
+
     Args:
-        begin: called with the outermost module; returns a context manager that has been entered
-            for the step, or None, which leaves the call as it is.
+        begin: called with the outermost module and its arguments; returns a context manager that
+            has been entered for the step, or None, which leaves the call as it is: a module that
+            the call reaches may begin the step then.
         at_backward: called with the roots of the backward that ends a step, before it has ended.
     """
 
@@ -66,22 +111,20 @@ class Steps:
         self._here = _Thread()
 
     def install(self) -> None:
-        """Begins to watch, to the end of the process."""
-        call, steps = nn.Module.__call__, self
-
-        @functools.wraps(call)
-        def call_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if (
-                torch.compiler.is_compiling()
-                or steps._here.is_inside
-                or not torch.is_grad_enabled()
-                or _is_traced()
-            ):
-                return call(module, *args, **kwargs)
-            return steps._call_outermost(call, module, args, kwargs)
-
-        nn.Module.__call__ = call_module  # type: ignore[method-assign]
+        """Begins to watch, to the end of the process or until remove()."""
+        global _watching
+        _watching = (*_watching, self)
+        _watch_modules()
         _engine.before_backward.append(self._before_backward)
+
+    def remove(self) -> None:
+        """Ends this thread's step, if there is one, and watches no more."""
+        global _watching
+        self.end()
+        if self in _watching:
+            _watching = tuple(steps for steps in _watching if steps is not self)
+            _watch_modules()
+            _engine.before_backward.remove(self._before_backward)
 
     def _call_outermost(
         self, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any
@@ -90,12 +133,12 @@ class Steps:
         if here.step is not None and self._has_been_dropped():
             self.end()
         if here.step is None:
-            here.step = self._begin(module)
+            here.step = self._begin(module, args, kwargs)
             if here.step is None:
-                return call(module, *args, **kwargs)
+                return call(module, args, kwargs)
         here.is_inside = True
         try:
-            result = call(module, *args, **kwargs)
+            result = call(module, args, kwargs)
         except BaseException as error:
             self._abandon(error)
             raise

@@ -2,10 +2,14 @@
 # Copyright 2026 The Reprise Authors
 """patch_torch(): torch.utils.checkpoint's functions, done by this library."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import sys
 import types
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch.utils.checkpoint as torch_checkpoint
 
@@ -21,7 +25,9 @@ _patched: list[
 
 @_compile.never_traced
 @functools.wraps(_torch_checkpoint)
-def _checkpoint_as_torch(function, *args, use_reentrant=None, **kwargs):
+def _checkpoint_as_torch(
+    function: Any, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     # None has torch's meaning: a warning, and the reentrant variant. A compiler's graph gets the
     # region from torch's function. Modules that were imported under the patch outlive it.
     if use_reentrant is None or not _patched or _compile.is_tracing():
@@ -32,20 +38,20 @@ def _checkpoint_as_torch(function, *args, use_reentrant=None, **kwargs):
 class _GraphExecGroup(_checkpoint.GraphExecGroup):
     """Ours, for regions of torch's as well: those of objects that keep torch's function."""
 
-    _torch_group = getattr(torch_checkpoint, "GraphExecGroup", None)
+    _torch_group: Any = getattr(torch_checkpoint, "GraphExecGroup", None)
 
-    def __enter__(self):
+    def __enter__(self) -> _GraphExecGroup:
         super().__enter__()
         self._entered = self._torch_group()
         self._entered.__enter__()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self._entered.__exit__(*error)
         super().__exit__(*error)
 
     @classmethod
-    def _get_current_group(cls):  # asked by torch's regions
+    def _get_current_group(cls) -> Any:  # asked by torch's regions
         return cls._torch_group._get_current_group()
 
 
@@ -59,7 +65,7 @@ _REPLACEMENTS = {
 }
 
 
-def _find(objects):
+def _find(objects: Iterable[object]) -> Iterator[tuple[types.ModuleType, str, Any]]:
     """Yields each module that holds one of `objects`, its name there, and the object."""
     wanted = {id(found) for found in objects}
     for name, module in list(sys.modules.items()):
@@ -69,7 +75,7 @@ def _find(objects):
                     yield module, attribute, value
 
 
-def patch_torch():
+def patch_torch() -> None:
     """Makes code that uses torch.utils.checkpoint use this library, unless it is reentrant.
 
     For code that is not one's own: frameworks with their own switch for checkpointing. Modules that
@@ -88,18 +94,19 @@ def patch_torch():
         _patched.append((module, attribute, original))
         setattr(module, attribute, originals[original])
     # Tracing knows the function only under its name in torch.
+    function: Any
     for function in (_torch_checkpoint, _checkpoint_as_torch):
         function._torchdynamo_inline = _compile.traced_checkpoint
 
 
-def _unpatch_torch():
+def _unpatch_torch() -> None:
     for module, attribute, original in _patched:
         setattr(module, attribute, original)
     _patched.clear()
 
 
 @contextlib.contextmanager
-def patched_torch():
+def patched_torch() -> Iterator[None]:
     """Context manager: patch_torch() for the code in it."""
     if _patched:
         yield

@@ -5,9 +5,12 @@
 A module that is there already is changed at once, and another when it is imported.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 __all__ = ["when_imported"]
 
@@ -21,30 +24,32 @@ class _Finder:
     calls it.
     """
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         change = _CHANGES.get(name)
-        spec = self._found_by_others(name, path, target) if change is not None else None
+        if change is None:
+            return None
+        spec = self._found_by_others(name, path, target)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: ModuleType) -> None:
             execute(module)
             change(module)
 
         spec.loader.exec_module = exec_module
         return spec
 
-    def _found_by_others(self, name, path, target):
+    def _found_by_others(self, name: str, path: Any, target: Any) -> Any:
         for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
+            find: Any = getattr(finder, "find_spec", None)
             spec = None if finder is self or find is None else find(name, path, target)
             if spec is not None:
                 return spec
         return None
 
 
-def when_imported(name, change):
+def when_imported(name: str, change: Callable[[ModuleType], None]) -> None:
     """Calls `change(module)` for the module of that name, now or when it has been imported."""
     if not _CHANGES:
         sys.meta_path.insert(0, _Finder())

@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from reprise._native import _C
 
+if TYPE_CHECKING:
+    from reprise.stores import ActivationStore
+
 __all__ = [
+    "AnyPolicy",
     "BudgetPolicy",
     "Policy",
     "every_nth_matmul",
@@ -58,19 +62,21 @@ class BudgetPolicy(_C.policies.BudgetPolicy):
     ...     h = reprise.checkpoint(block, h, options=options)
     >>> print(policy.explain())
 
-    saved_bytes: the budget of a run.
-    saved_fraction: instead: of the bytes of all results that are worth saving, from 0 to 1.
-
     It observes two runs of each region, waiting for the device after each operator, and follows a
     plan from the second on. For a budget of a whole step use MemoryBudget.
 
     `known_runs()` returns a BudgetedRun for each kind of run, `explain()` the same as text.
 
-    Raises ValueError unless exactly one option is given, and in its range.
+    Args:
+        saved_bytes: the budget of a run.
+        saved_fraction: instead: of the bytes of all results that are worth saving, from 0 to 1.
+
+    Raises:
+        ValueError: Unless exactly one option is given, and in its range.
     """
 
 
-AnyPolicy = Union[Policy, str, Sequence[Any], Callable[..., Any]]
+AnyPolicy = Policy | str | Sequence[Any] | Callable[..., Any]
 
 
 def save_everything() -> Policy:
@@ -79,7 +85,7 @@ def save_everything() -> Policy:
 
 
 def save_nothing() -> Policy:
-    """Saves no result, as a region without a policy, except for values marked by `reprise.save`."""
+    """Saves no result, as a region without a policy, except for values marked by must_save()."""
     return _C.policies.save_nothing()
 
 
@@ -89,7 +95,8 @@ def save_operators(*operators: Any) -> Policy:
     A name without an overload means the default one, or the only one. `Policy.unmatched()` lists
     the names that have matched no operator yet.
 
-    Raises ValueError for an unknown name, with the closest ones; or one of several overloads.
+    Raises:
+        ValueError: For an unknown name, with the closest ones; or one of several overloads.
     """
     return _C.policies.save_operators(*operators)
 
@@ -115,7 +122,8 @@ def save_compute_intensive() -> Policy:
 def every_nth_matmul(n: int) -> Policy:
     """Saves the results of the first, the (n+1)th, the (2n+1)th ... matrix multiplication.
 
-    Raises ValueError unless `n` is positive.
+    Raises:
+        ValueError: Unless `n` is positive.
     """
     return _C.policies.every_nth_matmul(n)
 
@@ -135,19 +143,21 @@ def save_tagged(tag: torch.Tag) -> Policy:
     """Saves the results of operators with this tag, such as `torch.Tag.needs_fixed_stride_order`."""
     if not isinstance(tag, torch.Tag):
         raise TypeError(f"tag should be a torch.Tag, not {tag!r}")
-    return _C.policies.save_tagged(int(tag))
+    return _C.policies.save_tagged(int(tag))  # type: ignore[call-overload]
 
 
 def save_named(names: str | Sequence[str]) -> Policy:
-    """Saves values named by `reprise.name`, and results of operators inside a `reprise.name_scope`.
-
-    names: one name, or several.
+    """Saves values named by checkpoint_name(), and results of operators inside a `reprise.name_scope`.
 
     A scope matches if its path, outer names first and joined by "/", ends with the name at a "/":
     "attn", "attn/q_proj". With the name of the scope around a part of a model, that part is kept as
     one unit, custom autograd Functions included, and none of it runs again.
 
-    Raises ValueError for a name that is empty or has an empty part between slashes.
+    Args:
+        names: one name, or several.
+
+    Raises:
+        ValueError: For a name that is empty or has an empty part between slashes.
     """
     return _C.policies.save_named([names] if isinstance(names, str) else list(names))
 
@@ -157,7 +167,7 @@ def offload(inner: AnyPolicy) -> Policy:
     return _C.policies.offload(inner)
 
 
-def keep_in(store: Any, inner: AnyPolicy) -> Policy:
+def keep_in(store: ActivationStore, inner: AnyPolicy) -> Policy:
     """Saves in `store` that which `inner` saves. See `reprise.stores`."""
     return _C.policies.keep_in(store, inner)
 
@@ -181,7 +191,7 @@ def with_state(make_state: Callable[[], Any], decide: Callable[..., Any]) -> Pol
     """Returns the answers of `decide(state, context, op, *args, **kwargs)`, as of any function.
 
     `state` is what `make_state()` returns: another one for each run of a region, so that the answers
-    depend on the region only. A call for a value named by `reprise.name` comes in addition to the one
+    depend on the region only. A call for a value named by checkpoint_name() comes in addition to the one
     for its operator; its `op` is None.
 
     >>> def first_four(seen, context, op, *args, **kwargs):

@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Optional
+from typing import TYPE_CHECKING
 
 from reprise._native import _C
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 __all__ = [
     "ActivationStore",
@@ -54,20 +57,21 @@ def host(
     *,
     pin_memory: bool = True,
     min_bytes: int = 4096,
-    max_host_bytes: Optional[int] = None,
+    max_host_bytes: int | None = None,
     max_wait_seconds: float = 0.0,
     max_in_flight_bytes: int = 256 * _MIB,
     max_device_bytes: int = 0,
     keep_last: int = 1,
-) -> ActivationStore:
+) -> _C.stores.HostStore:
     """Moves tensors of an accelerator to host memory; copies overlap with the computation.
 
-    pin_memory: page-locks the host memory, so that copies run at the bus's speed.
-    min_bytes: smaller tensors are forwarded, as are those of the CPU.
-    max_host_bytes: of host memory; tensors beyond it are forwarded, after `max_wait_seconds`.
-    max_in_flight_bytes: of device memory of tensors being copied out; beyond it forward waits.
-    max_device_bytes: leaves as much on the device; the oldest tensors are moved first.
-    keep_last: as many of the last tensors stay on the device: backward asks for them at once.
+    Args:
+        pin_memory: page-locks the host memory, so that copies run at the bus's speed.
+        min_bytes: smaller tensors are forwarded, as are those of the CPU.
+        max_host_bytes: of host memory; tensors beyond it are forwarded, after `max_wait_seconds`.
+        max_in_flight_bytes: of device memory of tensors being copied out; beyond it forward waits.
+        max_device_bytes: leaves as much on the device; the oldest tensors are moved first.
+        keep_last: as many of the last tensors stay on the device: backward asks for them at once.
     """
     return _C.stores.host(
         pin_memory=pin_memory,
@@ -84,21 +88,23 @@ def disk(
     *,
     directory: str = "",
     min_bytes: int = 64 << 10,
-    max_disk_bytes: Optional[int] = None,
+    max_disk_bytes: int | None = None,
     forward_when_full: bool = False,
     max_in_flight_bytes: int = 256 * _MIB,
     keep_last: int = 1,
     direct: bool = True,
-) -> ActivationStore:
+) -> _C.stores.DiskStore:
     """Writes tensors to a file during forward, and reads them ahead of backward.
 
-    directory: of the file, which has no name; the system's one for temporary files by default.
-    max_disk_bytes: of the file; tensors beyond it are forwarded.
-    forward_when_full: what the disk has no space for stays in memory, instead of an error.
-    max_in_flight_bytes: of tensors being written; beyond it forward waits.
-    direct: bypasses the page cache, where the file system can.
+    Args:
+        directory: of the file, which has no name; the system's one for temporary files by default.
+        max_disk_bytes: of the file; tensors beyond it are forwarded.
+        forward_when_full: what the disk has no space for stays in memory, instead of an error.
+        max_in_flight_bytes: of tensors being written; beyond it forward waits.
+        direct: bypasses the page cache, where the file system can.
 
-    Raises RuntimeError if the file cannot be made.
+    Raises:
+        RuntimeError: If the file cannot be made.
     """
     return _C.stores.disk(
         directory=directory,
@@ -114,7 +120,8 @@ def disk(
 def packed(*, min_bytes: int = 1024, find_constants: bool = False) -> ActivationStore:
     """Packs without loss: masks to bits, integers to the narrowest type, expanded tensors once.
 
-    find_constants: looks for floating-point tensors of equal elements; synchronises the device.
+    Args:
+        find_constants: looks for floating-point tensors of equal elements; synchronises the device.
     """
     return _C.stores.packed(min_bytes=min_bytes, find_constants=find_constants)
 
@@ -133,7 +140,8 @@ def quantized(
     stochastic rounding). Blocks: Dettmers et al., "8-bit Optimizers via Block-wise Quantization",
     2021. Formats: Micikevicius et al., "FP8 Formats for Deep Learning", 2022.
 
-    Raises ValueError for a block_size below 1.
+    Raises:
+        ValueError: For a block_size below 1.
     """
     return _C.stores.quantized(
         format=format,
@@ -153,13 +161,15 @@ def compressed(
     min_bytes: int = 64 << 10,
     max_in_flight_bytes: int = 256 * _MIB,
     keep_last: int = 1,
-) -> ActivationStore:
+) -> _C.stores.CompressedStore:
     """Compresses in host memory without loss, in the background, where it helps.
 
-    max_ratio: of compressed to original size; worse ones are forwarded as they are.
-    max_slowdown: of the computation, as a part of the time; beyond it tensors are forwarded.
+    Args:
+        max_ratio: of compressed to original size; worse ones are forwarded as they are.
+        max_slowdown: of the computation, as a part of the time; beyond it tensors are forwarded.
 
-    Raises ValueError for a level that the codec does not have.
+    Raises:
+        ValueError: For a level that the codec does not have.
     """
     return _C.stores.compressed(
         codec=codec,
@@ -174,7 +184,7 @@ def compressed(
 
 def slab(
     *, initial_bytes: int = 0, initial_tensors: int = 0, min_bytes: int = 4096
-) -> ActivationStore:
+) -> _C.stores.SlabStore:
     """Keeps tensors in one piece of memory for each device, against fragmentation.
 
     Without a size the first step finds it. After DeepSpeed's contiguous_memory_optimization.
@@ -185,15 +195,20 @@ def slab(
 
 
 def partitioned(
-    group, *, min_bytes: int = 4096, check_order: bool = False, check_timeout: float = 300
-) -> ActivationStore:
+    group: ProcessGroup,
+    *,
+    min_bytes: int = 4096,
+    check_order: bool = False,
+    check_timeout: float = 300,
+) -> _C.stores.PartitionedStore:
     """Keeps an n-th of each tensor on each of the n ranks of a torch.distributed process group.
 
     For tensors that are equal on all ranks: with tensor parallelism, the inputs of regions. Backward
     gathers them, one region ahead. After DeepSpeed's partition_activations.
 
-    check_order: ranks compare what they gather, for debugging; the same on all ranks.
-    check_timeout: seconds after which ranks that wait there for others raise RuntimeError.
+    Args:
+        check_order: ranks compare what they gather, for debugging; the same on all ranks.
+        check_timeout: seconds after which ranks that wait there for others raise RuntimeError.
     """
     return _C.stores.partitioned(
         group, min_bytes=min_bytes, check_order=check_order, check_timeout=check_timeout

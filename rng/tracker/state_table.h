@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/base/export.h"
 #include "reprise/rng/rng_state_tracker.h"
 
 namespace reprise::rng_internal {
@@ -60,7 +61,7 @@ struct TrackerUses {
   std::uint64_t uses = 0;
   std::uint64_t draws = 0;
 };
-TrackerUses& tracker_uses() noexcept;
+REPRISE_API TrackerUses& tracker_uses() noexcept;
 
 }  // namespace reprise::rng_internal
 

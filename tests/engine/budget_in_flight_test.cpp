@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "examples/06_budgets_on_ranks/one_forward_one_backward.h"
 #include "tests/engine/budgeted_steps.h"
-#include "tests/testing/one_forward_one_backward.h"
 
 namespace reprise::testing::budget_in_flight_test {
 namespace {
+
+using budgets_on_ranks::one_forward_one_backward;
 
 class BudgetInFlightTest : public BudgetedSteps {
  protected:

@@ -18,6 +18,7 @@ namespace {
 using engine_internal::BudgetAim;
 using engine_internal::KnownStep;
 using engine_internal::MeasuredStep;
+using engine_internal::PlanningShare;
 using engine_internal::RecordedBackward;
 using engine_internal::RecordedStep;
 using engine_internal::StepPlan;
@@ -46,8 +47,15 @@ class KnownStepTest : public ::testing::Test {
   std::shared_ptr<const StepPlan> plan_for(std::int64_t growth) {
     return known_.plan_for({.peak_bytes = kBefore + growth, .max_overhead = {}}, kBefore,
                            /*kept=*/{},
-                           /*is_under_way=*/false, /*background=*/nullptr);
+                           /*is_under_way=*/false, share_, /*background=*/nullptr);
   }
+
+  // Of more than two kinds of steps, until steps have run for long enough again.
+  void use_up_share() {
+    share_.note_kinds(3);
+    share_.note_planning(1000 * known_.trace().seconds());
+  }
+  void give_time() { share_.note_step(6000 * known_.trace().seconds()); }
 
   static MeasuredStep measured(const StepPlan& plan, std::int64_t limit_growth) {
     return {.bytes_before = kBefore,
@@ -62,6 +70,7 @@ class KnownStepTest : public ::testing::Test {
 
   static constexpr std::int64_t kBefore = 1000;
   KnownStep known_{chain(), StoreRates(0)};
+  PlanningShare share_;
 };
 
 // A plan that leaves room to the limit has missed more than the guard had to find.
@@ -101,6 +110,43 @@ TEST_F(KnownStepTest, PlansNoMoreThanItsShareOfSteps) {
   }
   EXPECT_GT(plans, 2);
   EXPECT_LE(plans, 6 + kSteps / 20);
+}
+
+// See Note [The share of planning].
+TEST_F(KnownStepTest, APlanForMoreRoomWaitsForTime) {
+  plan_for(600);
+  use_up_share();
+  const auto waiting = plan_for(1200);
+  EXPECT_FALSE(waiting->is_new);
+  EXPECT_LE(waiting->peak_growth, 600);
+  give_time();
+  const auto later = plan_for(1200);
+  EXPECT_TRUE(later->is_new);
+  EXPECT_LT(later->seconds, waiting->seconds);
+}
+
+TEST_F(KnownStepTest, APlanThatFitsDoesNotWait) {
+  plan_for(1200);
+  use_up_share();
+  const auto plan = plan_for(600);
+  EXPECT_TRUE(plan->is_new);
+  EXPECT_LE(plan->peak_growth, 600);
+}
+
+TEST_F(KnownStepTest, FewKindsOfStepsHaveNoShare) {
+  plan_for(600);
+  use_up_share();
+  share_.note_kinds(2);
+  EXPECT_TRUE(plan_for(1200)->is_new);
+}
+
+TEST_F(KnownStepTest, AShortenedSearchIsMadeUpForOnce) {
+  use_up_share();
+  EXPECT_TRUE(plan_for(690)->is_new);
+  EXPECT_FALSE(plan_for(690)->is_new);
+  give_time();
+  EXPECT_TRUE(plan_for(690)->is_new);
+  EXPECT_FALSE(plan_for(690)->is_new);
 }
 
 }  // namespace

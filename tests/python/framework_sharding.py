@@ -45,7 +45,7 @@ BLOCKS = 4
 def gathered_by(function):
     """Returns the result of the call, and the counts of its gathers and gathered elements."""
     result, events = transfers_of(function)
-    shapes = [e.input_shapes[0] for e in events if e.name == "c10d::_allgather_base_"]
+    shapes = [shapes[0] for name, shapes in events if name == "c10d::_allgather_base_"]
     return result, collections.Counter(calls=len(shapes), elements=sum(map(math.prod, shapes)))
 
 
@@ -161,6 +161,36 @@ def sharded_units_under_a_budget(rank, units, are_nested):
         found, used = steps(form, share)
         assert_equal(f"{name} within {share}", found, expected)
         assert used <= share * peak, f"{name} within {share}: {used} bytes of {peak}"
+
+
+def gathers_of_backward(model):
+    """Returns what backward does in order: "gather", "wait" with the unit, "compute" for operators of
+    a recomputation, each run of these once."""
+    two_steps(model)  # allocates
+    loss = model(torch.randn(4, 8)).square().sum()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        loss.backward()
+    words = {"FSDP::all_gather": "gather", "FSDP::all_gather_copy_out": "wait"}
+    found = []
+    for event in sorted(profile.events(), key=lambda event: event.time_range.start):
+        name, _, unit = event.name.partition(" ")
+        if name in words:
+            found.append(f"{words[name]} {unit.strip('()')}")
+        elif name == "aten::addmm" and found[-1] != "compute":
+            found.append("compute")
+    return found
+
+
+def gathers_ahead(rank):
+    """A unit is gathered while the one before is computed again, as backward itself gathers ahead."""
+    alone = ["gather 3", "wait 3", "gather 2", "compute", "wait 2", "gather 1", "compute", "wait 1"]
+    alone += ["gather 0", "compute", "wait 0", "compute"]
+    for region in (torchs, reprise.checkpoint, in_scope):
+        assert gathers_of_backward(in_regions(sharded_model(), region, 1)) == alone
+    # Backward has gathered unit 3, and 2 ahead; the recomputation begins at unit 0.
+    together = ["gather 3", "wait 3", "gather 2", "gather 0", "wait 0", "gather 1", "compute"]
+    together += ["wait 1", "compute", "wait 2", "compute"]
+    assert gathers_of_backward(in_regions(sharded_model(), in_scope, BLOCKS)) == together
 
 
 class StreamedBlock(nn.Module):

@@ -112,15 +112,36 @@ def test_torchs_function_takes_a_policy(leaves):
     assert (counts["aten.mm.default"], counts["aten.sin.default"]) == (2, 2)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_policy_of_the_engine_is_an_error_in_a_graph(backend, leaves):
+@pytest.mark.parametrize(
+    ("policy", "products"),
+    [(None, 3), (["aten::mm"], 2), (reprise.policies.save_matmuls(), 2)],
+    ids=["no policy", "list", "engine"],
+)
+def test_a_backend_that_runs_graphs_as_they_are_keeps_regions(policy, products, leaves):
+    contexts = functools.partial(reprise.create_selective_checkpoint_contexts, policy)
+    options = {} if policy is None else {"context_fn": contexts}
+
+    def noisy(x, weight):
+        return torch.nn.functional.dropout(block(x, weight), 0.5)
+
+    def function(region, x, weight):
+        return region(noisy, x * 0.1, weight).sum()
+
+    region = functools.partial(reprise.checkpoint, **options)
+    step = compiled_step(function, leaves, backend="eager", fullgraph=True)
+    assert_as_plain(step, leaves, region)
+    _, counts = operators_of(step(region).backward)
+    assert (counts["aten.mm.default"], counts["aten.sin.default"]) == (products, 2)
+
+
+def test_a_policy_of_the_engine_is_an_error_in_a_compiled_graph(leaves):
     contexts = functools.partial(
         reprise.create_selective_checkpoint_contexts, reprise.policies.save_matmuls()
     )
     step = compiled_step(
         lambda region, *args: region(block, *args, context_fn=contexts).sum(),
         leaves,
-        backend=backend,
+        backend="aot_eager",
     )
     ours = r"those of reprise\.policies are for regions in eager mode"
     older_torchs = r"UserDefinedObjectVariable\(Policy\) is not a constant"

@@ -4,6 +4,7 @@
 
 import functools
 
+import framework_budgets as budgets
 import framework_modules as modules
 import framework_sharding as sharding
 import framework_workers as workers
@@ -73,6 +74,34 @@ def test_sharded_units_with(options):
 @pytest.mark.parametrize("ranks, units, are_nested", [(1, 3, False), (2, 2, True)])
 def test_sharded_units_under_a_budget(ranks, units, are_nested):
     run_on_ranks(sharding.sharded_units_under_a_budget, units, are_nested, ranks=ranks)
+
+
+@on_ranks
+def test_gathers_ahead():
+    run_on_ranks(sharding.gathers_ahead)
+
+
+@on_ranks
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_budgets_of_half_the_peak():
+    run_on_ranks(budgets.half_of_plains_peak)
+
+
+@on_ranks
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_bytes_held_by_units_of_the_older_way():
+    run_on_ranks(budgets.held_by_units_of_the_older_way)
+
+
+@on_ranks
+def test_ranks_with_budgets_that_differ():
+    run_on_ranks(budgets.budgets_that_differ)
+
+
+@on_ranks
+@pytest.mark.skipif(TORCH_VERSION < (2, 10), reason="this torch's pipelines fail over Gloo")
+def test_a_pipeline_of_budgets():
+    run_on_ranks(budgets.pipeline_of_budgets)
 
 
 @on_ranks

@@ -161,7 +161,7 @@ def test_what_a_policy_is_told():
     def function(t):
         with reprise.name_scope("outer"), reprise.name_scope("inner"):
             h = torch.addmm(t, t, t, beta=2)
-        h = reprise.name(h.sum(0, keepdim=True), "total")
+        h = reprise.checkpoint_name(h.sum(0, keepdim=True), "total")
         return h.exp()
 
     x = leaf(3, 3)
@@ -269,20 +269,20 @@ def test_save_and_recompute_in_the_code():
 
     x = leaf(4)
     for mark, policy, sins in (
-        (reprise.save, policies.save_nothing(), 0),
-        (reprise.recompute, policies.save_everything(), 1),
-        (lambda t: reprise.name(t, "h"), policies.save_named(["h"]), 0),
-        (lambda t: reprise.name(t, "other"), policies.save_named(["h"]), 1),
+        (reprise.must_save, policies.save_nothing(), 0),
+        (reprise.must_recompute, policies.save_everything(), 1),
+        (lambda t: reprise.checkpoint_name(t, "h"), policies.save_named(["h"]), 0),
+        (lambda t: reprise.checkpoint_name(t, "other"), policies.save_named(["h"]), 1),
     ):
         for form in (with_options, scope_with):
             counts = counts_in_backward(form, policy, marked(mark), x)
             assert counts["aten.sin.default"] == sins
     with pytest.raises(reprise.CheckpointError, match="save_nothing"):
-        reprise.checkpoint(marked(reprise.save), x)
+        reprise.checkpoint(marked(reprise.must_save), x)
     both = with_options(policy=policies.save_nothing())
     with pytest.raises(reprise.CheckpointError, match="aten::sin"):
-        both(lambda t: reprise.recompute(reprise.save(t.sin())).exp(), x)
-    assert reprise.save(x) is x
+        both(lambda t: reprise.must_recompute(reprise.must_save(t.sin())).exp(), x)
+    assert reprise.must_save(x) is x
 
 
 def with_large_exp(t):
@@ -336,7 +336,9 @@ def test_errors_of_a_recomputation_under_a_policy_keep_their_type(kind):
 def test_names_that_match_nothing_are_reported():
     policy = policies.save_named(["typo", "h"])
     x = leaf(3)
-    with_options(policy=policy)(lambda t: reprise.name(t.sin(), "h").exp(), x).sum().backward()
+    with_options(policy=policy)(
+        lambda t: reprise.checkpoint_name(t.sin(), "h").exp(), x
+    ).sum().backward()
     assert [entry for entry in policy.unmatched() if "typo" in entry]
     assert not [entry for entry in policy.unmatched() if entry == "h"]
 
@@ -397,7 +399,7 @@ def test_a_budget_policy_takes_one_option_in_its_range(options):
 def test_one_name_is_not_its_letters():
     def step(policy):
         def function(t):
-            return reprise.name(t.sin(), "residual").exp()
+            return reprise.checkpoint_name(t.sin(), "residual").exp()
 
         counts = counts_in_backward(with_options, policy, function, leaf(4))
         return counts["aten.sin.default"]

@@ -27,7 +27,7 @@ class Mlp(nn.Module):
             with reprise.name_scope("up"):
                 h = self.up(x).tanh_()
             h = nn.functional.dropout(self.middle(h), 0.5).sin()
-            h = reprise.name(self.down(h), "down")
+            h = reprise.checkpoint_name(self.down(h), "down")
         return nn.functional.layer_norm(h * h.exp(), h.shape[-1:])
 
 

@@ -7,6 +7,9 @@ import re
 import subprocess
 import sys
 
+import pytest
+from reprise import _command
+
 PROGRAMS = pathlib.Path(__file__).with_name("programs")
 
 
@@ -62,3 +65,74 @@ def test_a_program_without_steps_or_with_an_error(tmp_path):
     assert run("profile", program).returncode == 5
     got = run("profile", "--steps", 1, program)
     assert got.returncode == 2 and "start at 2" in got.stderr
+
+
+def test_the_largest_batch_is_one_that_fits(tmp_path):
+    page = tmp_path / "page.html"
+    program = PROGRAMS / "batches.py"
+    options = ["--also-batch", 512, "--points", 2, "--html", page]
+    got = run("profile", *options, program, "--batch-size", 256)
+    assert got.returncode == 0, got.stderr
+    title = re.search(
+        r"the largest batch within .* \(--budget (\d+)\), predicted from .*", got.stdout
+    )
+    assert title[0].endswith("batches of 256 and 512:")
+    rows = [line.split() for line in got.stdout[title.end() :].splitlines()[2:]]
+    assert [row[0] for row in rows] == ["0%", "10%", "25%", "any"]
+    batches = [int(row[1]) for row in rows]
+    assert batches[0] == 256  # what the budget is by default: a plain step's peak
+    assert batches == sorted(batches) and batches[-1] > 3 * batches[0]
+    text = page.read_text()
+    assert f"The largest batch within {title[0][25:40]}" in text
+    assert f"<td class=number>{batches[-1]}</td>" in text
+    # So it is.
+    for batch, fits in ((batches[-1], True), (round(1.08 * batches[-1]), False)):
+        within = run("run", "--budget", title[1], program, "--batch-size", batch)
+        assert (within.returncode == 0) == fits, within.stderr
+        assert ("a step does not fit into its budget" in within.stderr) != fits
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--also-batch", "8", "x.py"], "0 are like that: name it by --batch-option"),
+        (["--also-batch", "8", "x.py", "--batch", "2", "microbatch=1"], "2 are like that"),
+        (["--also-batch", "8", "x.py", "--batch-size=8"], "takes another batch than 8"),
+        (["--also-batch", "0", "--batch-option", "b", "x.py", "-b", "4"], "another batch than 0"),
+        (["--budget", "much", "x.py"], "'much' is no budget"),
+    ],
+)
+def test_batches_that_are_not_found(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        _command.main(["profile", *arguments])
+    assert message in capsys.readouterr().err
+
+
+def test_a_second_run_that_fails(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text("import sys\nassert sys.argv[1:] == ['--lr', '1', '-b', '4'], sys.argv\n")
+    command = ["profile", "--also-batch", 8, "--batch-option", "b", program, "--lr", 1, "-b", 4]
+    got = run(*command)
+    assert got.returncode == 1 and "'--lr', '1', '-b', '8'" in got.stderr
+    assert "the run with a batch of 8 has failed" in got.stderr
+
+
+def test_batches_with_different_operators(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import sys, torch\n"
+        "model, batch = torch.nn.Linear(4, 4), int(sys.argv[1].split('=')[1])\n"
+        "for _ in range(4):\n"
+        "    y = model(torch.ones(batch, 4)).sin()\n"
+        "    (y.cos() if batch > 5 else y).sum().backward()\n"
+    )
+    got = run("profile", "--also-batch", 8, program, "batch=4")
+    assert got.returncode == 1
+    assert "the traces of batches 4 and 8 have different operators or values" in got.stderr
+
+
+def test_a_trace_in_place_of_a_table(tmp_path):
+    trace = tmp_path / "step.trace"
+    got = run("profile", "--trace", trace, PROGRAMS / "batches.py", "--steps", 9)
+    assert got.returncode == 0 and got.stdout == ""
+    assert "aten::addmm" in trace.read_text()

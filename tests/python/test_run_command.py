@@ -38,7 +38,7 @@ def run_both(arguments, *program, cwd=None):
     [
         ("causal_lm.py", ["--budget", "0.7"]),
         ("images.py", ["--max-overhead", "0.5"]),
-        ("trainer.py", ["--budget", "1700KiB"]),
+        ("trainer.py", ["--budget", "0.8"]),
     ],
 )
 def test_programs_have_the_bits_of_a_run_without(tmp_path, program, arguments):

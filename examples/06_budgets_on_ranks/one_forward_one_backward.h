@@ -2,13 +2,13 @@
 // Copyright 2026 The Reprise Authors
 //
 // The 1F1B order of a pipeline's stage.
-#ifndef REPRISE_TESTS_TESTING_ONE_FORWARD_ONE_BACKWARD_H_
-#define REPRISE_TESTS_TESTING_ONE_FORWARD_ONE_BACKWARD_H_
+#ifndef BUDGETS_ON_RANKS_ONE_FORWARD_ONE_BACKWARD_H_
+#define BUDGETS_ON_RANKS_ONE_FORWARD_ONE_BACKWARD_H_
 
 #include <cstddef>
 #include <string>
 
-namespace reprise::testing {
+namespace budgets_on_ranks {
 
 // Returns the order of a stage's work: "F" for the forward of the next micro-batch, "B" for the
 // backward of the oldest one in flight.
@@ -20,6 +20,6 @@ inline std::string one_forward_one_backward(int micro_batches, int in_flight) {
   return order + std::string(static_cast<std::size_t>(in_flight), 'B');
 }
 
-}  // namespace reprise::testing
+}  // namespace budgets_on_ranks
 
-#endif  // REPRISE_TESTS_TESTING_ONE_FORWARD_ONE_BACKWARD_H_
+#endif  // BUDGETS_ON_RANKS_ONE_FORWARD_ONE_BACKWARD_H_
